@@ -1,0 +1,1 @@
+../../../bindings/python/outboard/build/data/outboard_tvm_abi.h
