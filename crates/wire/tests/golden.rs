@@ -1,4 +1,5 @@
 //! Golden bytes of the protocol, and the sizes and edges that both sides rely on.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use outboard_wire::{
     DynLoad, DynLoadReply, DynUnload, HOST_INLINE_INPUTS, Header, Infer, InferFlags, InferLarge, InferReply, IoMeta,
