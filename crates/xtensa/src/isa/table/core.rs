@@ -1,0 +1,61 @@
+//! Arithmetic, logic, shifts, loads, stores, special-register moves and CONST16.
+
+use super::prelude::*;
+use super::{letter, rows};
+
+rows! {
+    "add"      "1000 0000 rrrr ssss tttt 0000" Add      Core     Next, [r Ar, s Ar, t Ar];
+    "addx2"    "1001 0000 rrrr ssss tttt 0000" Addx2    Core     Next, [r Ar, s Ar, t Ar];
+    "addx4"    "1010 0000 rrrr ssss tttt 0000" Addx4    Core     Next, [r Ar, s Ar, t Ar];
+    "addx8"    "1011 0000 rrrr ssss tttt 0000" Addx8    Core     Next, [r Ar, s Ar, t Ar];
+    "sub"      "1100 0000 rrrr ssss tttt 0000" Sub      Core     Next, [r Ar, s Ar, t Ar];
+    "subx2"    "1101 0000 rrrr ssss tttt 0000" Subx2    Core     Next, [r Ar, s Ar, t Ar];
+    "subx4"    "1110 0000 rrrr ssss tttt 0000" Subx4    Core     Next, [r Ar, s Ar, t Ar];
+    "subx8"    "1111 0000 rrrr ssss tttt 0000" Subx8    Core     Next, [r Ar, s Ar, t Ar];
+    "addi"     "iiii iiii 1100 ssss tttt 0010" Addi     Core     Next, [t Ar, s Ar, i signed(1)];
+    "addmi"    "iiii iiii 1101 ssss tttt 0010" Addmi    Core     Next, [t Ar, s Ar, i signed(256)];
+    "and"      "0001 0000 rrrr ssss tttt 0000" And      Core     Next, [r Ar, s Ar, t Ar];
+    "or"       "0010 0000 rrrr ssss tttt 0000" Or       Core     Next, [r Ar, s Ar, t Ar];
+    "xor"      "0011 0000 rrrr ssss tttt 0000" Xor      Core     Next, [r Ar, s Ar, t Ar];
+    "neg"      "0110 0000 rrrr 0000 tttt 0000" Neg      Core     Next, [r Ar, t Ar];
+    "abs"      "0110 0000 rrrr 0001 tttt 0000" Abs      Core     Next, [r Ar, t Ar];
+    "movi"     "iiii iiii 1010 IIII tttt 0010" Movi     Core     Next, [t Ar, i signed(1)];
+    "moveqz"   "1000 0011 rrrr ssss tttt 0000" Moveqz   Core     Next, [r Ar, s Ar, t Ar];
+    "movnez"   "1001 0011 rrrr ssss tttt 0000" Movnez   Core     Next, [r Ar, s Ar, t Ar];
+    "movltz"   "1010 0011 rrrr ssss tttt 0000" Movltz   Core     Next, [r Ar, s Ar, t Ar];
+    "movgez"   "1011 0011 rrrr ssss tttt 0000" Movgez   Core     Next, [r Ar, s Ar, t Ar];
+    "extui"    "jjjj 010i rrrr iiii tttt 0000" Extui    Core     Next, [r Ar, t Ar, i unsigned(1, 0), j unsigned(1, 1)];
+    "slli"     "000i 0001 rrrr ssss iiii 0000" Slli     Core     Next, [r Ar, s Ar, i Imm(ShiftLeft)];
+    "srai"     "001i 0001 rrrr iiii tttt 0000" Srai     Core     Next, [r Ar, t Ar, i unsigned(1, 0)];
+    "srli"     "0100 0001 rrrr iiii tttt 0000" Srli     Core     Next, [r Ar, t Ar, i unsigned(1, 0)];
+    "sll"      "1010 0001 rrrr ssss 0000 0000" Sll      Core     Next, [r Ar, s Ar];
+    "srl"      "1001 0001 rrrr 0000 tttt 0000" Srl      Core     Next, [r Ar, t Ar];
+    "sra"      "1011 0001 rrrr 0000 tttt 0000" Sra      Core     Next, [r Ar, t Ar];
+    "src"      "1000 0001 rrrr ssss tttt 0000" Src      Core     Next, [r Ar, s Ar, t Ar];
+    "ssr"      "0100 0000 0000 ssss 0000 0000" Ssr      Core     Next, [s Ar];
+    "ssl"      "0100 0000 0001 ssss 0000 0000" Ssl      Core     Next, [s Ar];
+    "ssa8l"    "0100 0000 0010 ssss 0000 0000" Ssa8l    Core     Next, [s Ar];
+    "ssa8b"    "0100 0000 0011 ssss 0000 0000" Ssa8b    Core     Next, [s Ar];
+    "ssai"     "0100 0000 0100 iiii 000I 0000" Ssai     Core     Next, [i unsigned(1, 0)];
+    "l8ui"     "iiii iiii 0000 ssss tttt 0010" L8ui     Core     Next, [t Ar, s Ar, i unsigned(1, 0)];
+    "l16ui"    "iiii iiii 0001 ssss tttt 0010" L16ui    Core     Next, [t Ar, s Ar, i unsigned(2, 0)];
+    "l16si"    "iiii iiii 1001 ssss tttt 0010" L16si    Core     Next, [t Ar, s Ar, i unsigned(2, 0)];
+    "l32i"     "iiii iiii 0010 ssss tttt 0010" L32i     Core     Next, [t Ar, s Ar, i unsigned(4, 0)];
+    "s8i"      "iiii iiii 0100 ssss tttt 0010" S8i      Core     Next, [t Ar, s Ar, i unsigned(1, 0)];
+    "s16i"     "iiii iiii 0101 ssss tttt 0010" S16i     Core     Next, [t Ar, s Ar, i unsigned(2, 0)];
+    "s32i"     "iiii iiii 0110 ssss tttt 0010" S32i     Core     Next, [t Ar, s Ar, i unsigned(4, 0)];
+    "l32r"     "iiii iiii iiii iiii tttt 0001" L32r     Core     Next, [t Ar, i LITERAL];
+    "rsr"      "0000 0011 iiii iiii tttt 0000" Rsr      Core     Next, [t Ar, i Special];
+    "wsr"      "0001 0011 iiii iiii tttt 0000" Wsr      Core     Serialize, [t Ar, i Special];
+    "xsr"      "0110 0001 iiii iiii tttt 0000" Xsr      Core     Serialize, [t Ar, i Special];
+    "ill"      "0000 0000 0000 0000 0000 0000" Ill      Core     Trap, [];
+    "nop"      "0000 0000 0010 0000 1111 0000" Nop      Core     Next, [];
+    "memw"     "0000 0000 0010 0000 1100 0000" Memw     Core     Next, [];
+    "extw"     "0000 0000 0010 0000 1101 0000" Extw     Core     Next, [];
+    "isync"    "0000 0000 0010 0000 0000 0000" Isync    Core     Serialize, [];
+    "rsync"    "0000 0000 0010 0000 0001 0000" Rsync    Core     Serialize, [];
+    "esync"    "0000 0000 0010 0000 0010 0000" Esync    Core     Next, [];
+    "dsync"    "0000 0000 0010 0000 0011 0000" Dsync    Core     Next, [];
+    "excw"     "0000 0000 0010 0000 1000 0000" Excw     Core     Next, [];
+    "const16"  "iiii iiii iiii iiii tttt 0100" Const16  Const16  Next, [t Ar, i unsigned(1, 0)];
+}
