@@ -1,0 +1,165 @@
+//! The platform of the simulated device: message rings, the host CPU, page permissions, native calls.
+
+use super::{cpu, crash};
+use crate::platform::{Entry, Incoming, Platform};
+use core::fmt;
+use outboard_link::{ExportTable, LoadedModule, Machine};
+use outboard_shm::{DeviceState, MESSAGE_BYTES, Mapping, Port, Protection, Received, WaitPolicy};
+use std::string::{String, ToString};
+use std::time::{Duration, Instant};
+use std::vec::Vec;
+
+/// Cycles a second of the simulated clock: counts are raw monotonic nanoseconds at this rate.
+const CLOCK_HZ: u64 = 1_000_000_000;
+/// How long a receive waits before the service logs that it is idle, as on the board.
+const RECEIVE: Duration = Duration::from_secs(30);
+
+/// A module's entry, as compiled modules define it.
+type EntryFunction = unsafe extern "C" fn(u64, i32, u64, u64) -> i32;
+/// A module's function without arguments.
+type VoidFunction = unsafe extern "C" fn();
+
+/// The simulated C7x.
+#[derive(Debug)]
+pub(super) struct SimMachine {
+    port: &'static Port,
+    exports: ExportTable,
+    regions: Vec<Mapping>,
+    started: Instant,
+    traced: bool,
+}
+
+impl SimMachine {
+    pub(super) fn new(port: &'static Port, exports: ExportTable, regions: Vec<Mapping>) -> Self {
+        let traced = std::env::var_os("OUTBOARD_DEVICE_TRACE").is_some_and(|value| value != "0");
+        Self { port, exports, regions, started: Instant::now(), traced }
+    }
+
+    /// Whole pages `[address, address + len)` as a mapping and an offset in it.
+    fn pages(&self, address: u64, len: u64) -> Option<(&Mapping, usize, usize)> {
+        let page = rustix::param::page_size() as u64;
+        let start = address & !(page - 1);
+        let len = (address + len).checked_next_multiple_of(page)? - start;
+        self.regions.iter().find_map(|region| {
+            let inside = outboard_wire::in_range(start, len, region.address(), region.len() as u64);
+            inside
+                .then(|| Some((region, usize::try_from(start - region.address()).ok()?, usize::try_from(len).ok()?)))?
+        })
+    }
+
+    fn protect(&self, address: u64, len: u64, protection: Protection) -> Result<(), String> {
+        let Some((region, offset, len)) = self.pages(address, len) else {
+            return Err(std::format!("{len:#x} bytes at {address:#x} are not whole pages of the device's memory"));
+        };
+        // SAFETY: the pages belong to a module image whose Rust borrows ended with the load; module code is not running.
+        unsafe { region.protect(offset, len, protection) }.map_err(|error| error.to_string())
+    }
+}
+
+impl Platform for SimMachine {
+    fn receive(&mut self, buffer: &mut [u8; outboard_wire::MAX_MESSAGE]) -> Incoming {
+        const _: () = assert!(MESSAGE_BYTES == outboard_wire::MAX_MESSAGE);
+        // The kernel ends this process with its parent, so the peer is alive as long as we are.
+        let received = self.port.receive(buffer, Some(Instant::now() + RECEIVE), WaitPolicy::default(), &mut || true);
+        match received {
+            Ok(Received::Message(len)) => {
+                let code = buffer.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                crash::note_message(if len >= 4 { code } else { 0 });
+                Incoming::Message(len)
+            }
+            Ok(Received::TimedOut) => Incoming::Idle,
+            Ok(Received::Shutdown) => Incoming::Shutdown,
+            Ok(Received::PeerLost) => Incoming::Lost,
+            Err(error) => {
+                self.trace(format_args!("[COMPUTE] {error}"));
+                Incoming::Lost
+            }
+        }
+    }
+
+    fn send(&mut self, reply: &[u8]) {
+        // A host that lets the ring fill up has stopped listening; the reply is lost as it would be on a full vring.
+        if let Err(error) = self.port.send(reply) {
+            self.trace(format_args!("[COMPUTE] reply lost: {error}"));
+        }
+    }
+
+    fn announce(&mut self) {
+        let name = outboard_wire::ANNOUNCED_NAME;
+        self.trace(format_args!("[COMPUTE] Announced {name} on endpoint {}", outboard_wire::SERVICE_ENDPOINT));
+        self.port.set_state(DeviceState::Ready);
+    }
+
+    fn acknowledge_shutdown(&mut self) {
+        self.port.set_state(DeviceState::Stopping);
+    }
+
+    fn cycles(&self) -> u64 {
+        let nanoseconds = self.started.elapsed().as_nanos();
+        u64::try_from(nanoseconds * u128::from(CLOCK_HZ) / 1_000_000_000).unwrap_or(u64::MAX)
+    }
+
+    fn uptime_ms(&self) -> u32 {
+        // Wraps at 2^32 milliseconds, as the protocol says.
+        u32::try_from(self.started.elapsed().as_millis() & u128::from(u32::MAX)).unwrap_or(0)
+    }
+
+    #[allow(clippy::print_stderr, reason = "the trace of the device process is its standard error, on request")]
+    fn trace(&mut self, line: fmt::Arguments<'_>) {
+        if self.traced {
+            std::eprintln!("{line}");
+        }
+    }
+
+    fn exports(&self) -> &ExportTable {
+        &self.exports
+    }
+
+    fn machine(&self) -> Machine {
+        Machine::host().unwrap_or(Machine::C7x)
+    }
+
+    fn has_cpu_feature(&self, name: &str) -> bool {
+        cpu::has(name)
+    }
+
+    fn seal(&mut self, module: &LoadedModule) -> Result<(), String> {
+        for segment in module.segments() {
+            let protection = Protection { read: segment.perms.r, write: segment.perms.w, execute: segment.perms.x };
+            if protection.write && protection.execute {
+                return Err(std::format!("segment {} is writable and executable", segment.index));
+            }
+            self.protect(segment.base, segment.memsz, protection)?;
+        }
+        Ok(())
+    }
+
+    fn unseal(&mut self, module: &LoadedModule) {
+        for segment in module.segments() {
+            if let Err(error) = self.protect(segment.base, segment.memsz, Protection::READ_WRITE) {
+                self.trace(format_args!("[DLOAD] {error}"));
+            }
+        }
+    }
+
+    fn call(&mut self, handle: u32, module: &LoadedModule, entry: &Entry) -> i32 {
+        let _blame = crash::blame(handle, module);
+        let function = core::ptr::with_exposed_provenance::<()>(usize::try_from(entry.function).unwrap_or(0));
+        // SAFETY: the address is the entry of a verified, executable module image; its arguments are device addresses, which
+        // are pointers in this process. What the module does is confined to this process.
+        unsafe {
+            let function: EntryFunction = core::mem::transmute(function);
+            function(entry.inputs, entry.num_inputs, entry.constants, entry.output)
+        }
+    }
+
+    fn call_void(&mut self, handle: u32, module: &LoadedModule, function: u64) {
+        let _blame = crash::blame(handle, module);
+        let function = core::ptr::with_exposed_provenance::<()>(usize::try_from(function).unwrap_or(0));
+        // SAFETY: as for `call`; the module defines the function without arguments.
+        unsafe {
+            let function: VoidFunction = core::mem::transmute(function);
+            function();
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The simulated device: a process that is the DSP.
+//!
+//! [`run_worker`] maps the board's memory at the board's addresses (which is what makes a device address a pointer), serves
+//! one session over the message rings, and runs modules compiled for the host CPU natively. A module that crashes takes
+//! this process down and nothing else; the host finds a [`CrashRecord`](outboard_shm::CrashRecord).
+#![allow(unsafe_code, reason = "maps the device's memory at fixed addresses and calls native code")]
+
+mod clib;
+mod cpu;
+mod crash;
+mod machine;
+
+use crate::memory::{Memory, MemoryMap};
+use crate::runtime::Runtime;
+use crate::service::{Limits, Service};
+use machine::SimMachine;
+use outboard_link::ExportTable;
+use outboard_shm::{ControlError, DeviceState, MapError, Mapping, Object, Port, Side};
+use std::boxed::Box;
+use std::os::fd::OwnedFd;
+use std::vec::Vec;
+
+/// Why a device process could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// Memory could not be mapped at a device address.
+    #[error("the simulated device cannot map its {region}: {source}")]
+    Map {
+        /// Name of the region.
+        region: &'static str,
+        /// The reason.
+        source: MapError,
+    },
+    /// The session object is unusable.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The carveout has the wrong size.
+    #[error("the shared carveout has {found:#x} bytes, the device's map says {expected:#x}")]
+    Carveout {
+        /// Size of the object.
+        found: u64,
+        /// Size of the map.
+        expected: u64,
+    },
+    /// The system refuses something else.
+    #[error("the simulated device cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The map leaves no room for the boot-time printf buffer.
+    #[error("the device's map has no printf buffer")]
+    NoPrintf,
+}
+
+/// Every symbol the simulated device exports, sorted by name, with this process's addresses.
+pub fn export_table() -> ExportTable {
+    exported().map(|export| (export.name, export.address)).collect()
+}
+
+/// Names of all symbols the simulated device exports, sorted.
+pub fn export_names() -> Vec<&'static str> {
+    let mut names: Vec<_> = exported().map(|export| export.name).collect();
+    names.sort_unstable();
+    names
+}
+
+fn exported() -> impl Iterator<Item = crate::runtime::Export> {
+    crate::runtime::core_exports().into_iter().chain(clib::table())
+}
+
+/// Serves one session as the device until the host shuts it down or goes away.
+///
+/// `control` and `carveout` are the shared memory objects of the session.
+///
+/// # Errors
+/// The device's memory cannot be mapped, or the objects are not a session's.
+pub fn run_worker(control: OwnedFd, carveout: OwnedFd) -> Result<(), WorkerError> {
+    die_with_parent()?;
+    let map = MemoryMap::AM67A;
+    let control = Object::from_fd(control).map_err(ControlError::from)?;
+    // The crash handler uses the port until the very end of the process.
+    let port: &'static Port = Box::leak(Box::new(Port::open(&control, Side::Device)?));
+    let regions = map_regions(&map, carveout)?;
+    crash::install(port).map_err(|source| WorkerError::System { what: "install its fault handlers", source })?;
+    // SAFETY: all regions of the map were mapped just now, read-write, and stay mapped until `regions` is dropped at the end
+    // of this function, after the service and with it the memory.
+    let memory = unsafe { Memory::new(map) };
+    let runtime = Runtime::new(memory).ok_or(WorkerError::NoPrintf)?;
+    let machine = SimMachine::new(port, export_table(), regions);
+    let mut service = Service::new(machine, runtime, Limits::default());
+    service.run();
+    drop(service);
+    port.set_state(DeviceState::Stopped);
+    Ok(())
+}
+
+/// A host that dies without a word must not leave its device behind.
+fn die_with_parent() -> Result<(), WorkerError> {
+    let failed =
+        |source: rustix::io::Errno| WorkerError::System { what: "follow its parent's life", source: source.into() };
+    let parent = rustix::process::getppid();
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(failed)?;
+    // The parent may have died before the request was in force.
+    if rustix::process::getppid() == parent { Ok(()) } else { Err(failed(rustix::io::Errno::SRCH)) }
+}
+
+fn map_regions(map: &MemoryMap, carveout: OwnedFd) -> Result<Vec<Mapping>, WorkerError> {
+    let failed = |region| move |source| WorkerError::Map { region, source };
+    let object = Object::from_fd(carveout).map_err(failed("shared carveout"))?;
+    if object.size() != map.carveout.size {
+        return Err(WorkerError::Carveout { found: object.size(), expected: map.carveout.size });
+    }
+    let mut regions = Vec::new();
+    for (name, region) in map.mapped() {
+        regions.push(if region == map.carveout {
+            Mapping::of_at(&object, region.base).map_err(failed(name))?
+        } else if region == map.l1 {
+            continue; // mapped together with L2 aux, below which it lies on the same pages
+        } else if region == map.l2_aux {
+            Mapping::private_at(region.base, map.l1.end() - region.base).map_err(failed(name))?
+        } else {
+            Mapping::private_at(region.base, region.size).map_err(failed(name))?
+        });
+    }
+    Ok(regions)
+}
