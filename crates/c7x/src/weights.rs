@@ -235,8 +235,8 @@ impl<'a> Reader<'a> {
 /// The first thing that is wrong, with the constant's index and the file offset.
 ///
 /// ```
-/// let empty = outboard_c7x::weights::parse(&0u64.to_le_bytes()).unwrap();
-/// assert!(empty.is_empty());
+/// let file = 0u64.to_le_bytes();
+/// assert!(outboard_c7x::weights::parse(&file).unwrap().is_empty());
 /// ```
 pub fn parse(bytes: &[u8]) -> Result<Vec<Constant<'_>>, WeightsError> {
     let mut reader = Reader { bytes, at: 0, constant: 0 };
