@@ -27,7 +27,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
 extern crate alloc;
 
 mod bytes;

@@ -333,6 +333,48 @@ impl LoadError {
         }
     }
 
+    /// The stable code of this error; `outboard explain CODE` prints its page (docs/reference/codes).
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self.kind() {
+            "truncated" => "OB0101",
+            "bad_magic" => "OB0102",
+            "bad_class" => "OB0103",
+            "bad_endian" => "OB0104",
+            "bad_version" => "OB0105",
+            "bad_machine" => "OB0106",
+            "bad_osabi" => "OB0107",
+            "bad_type" => "OB0108",
+            "bad_phentsize" | "bad_shentsize" | "bad_ehsize" => "OB0109",
+            "bad_segment" => "OB0110",
+            "bad_align" => "OB0111",
+            "segment_too_large" => "OB0112",
+            "out_of_memory" => "OB0113",
+            "not_relocatable" => "OB0114",
+            "dynamic_not_terminated" => "OB0115",
+            "bad_dynamic" => "OB0116",
+            "bad_string_offset" => "OB0117",
+            "missing_soname" => "OB0118",
+            "missing_dependency" => "OB0119",
+            "rel_unsupported" => "OB0120",
+            "bad_relaent" => "OB0121",
+            "init_unsupported" => "OB0122",
+            "bad_symbol_index" => "OB0123",
+            "unresolved_symbol" => "OB0124",
+            "invalid_reloc_type" => "OB0125",
+            "reloc_out_of_segment" => "OB0126",
+            "overflow" => "OB0127",
+            "misaligned_target" => "OB0128",
+            "read_back" => "OB0129",
+            "text_relocation" => "OB0130",
+            "thread_local" => "OB0131",
+            "missing_cpu_feature" => "OB0132",
+            "bad_note" => "OB0133",
+            "limit_exceeded" => "OB0134",
+            _ => "OB0135",
+        }
+    }
+
     /// The names of the symbols that nothing defines, sorted; empty for other errors.
     #[must_use]
     pub fn symbols(&self) -> Vec<&str> {

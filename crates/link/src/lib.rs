@@ -28,6 +28,8 @@ mod note;
 mod pool;
 mod relocate;
 mod symbols;
+#[cfg(feature = "tools")]
+mod tools;
 
 pub use error::{LoadError, MissingSymbol, RelocFault, Unresolved};
 pub use exports::ExportTable;
@@ -37,3 +39,5 @@ pub use memory::{OutOfMemory, SegmentKind, SegmentRequest, TargetMemory};
 pub use module::{LoadedModule, LoadedSegment, Perms};
 pub use note::{ModuleNote, NOTE_BUILD, NOTE_MANIFEST, NOTE_OWNER, manifest, module_note};
 pub use pool::PoolMemory;
+#[cfg(feature = "tools")]
+pub use tools::prelink;
