@@ -22,8 +22,11 @@
 
 mod decode;
 mod encode;
+pub mod engine;
 pub mod isa;
 pub mod length;
+pub mod run;
+mod softfloat;
 mod text;
 
 pub use decode::{Bundle, DecodeError, Decoded, Decoder, Instruction};

@@ -164,6 +164,7 @@ pub enum Op {
     // Single-precision floating point (the DFPU naming of the update forms).
     AddS,
     SubS,
+    MulS,
     MaddS,
     MsubS,
     MaddnS,

@@ -6,7 +6,7 @@ use super::{letter, rows};
 rows! {
     "add.s"    "0000 1010 rrrr ssss tttt 0000" AddS     Fp       Next, [r Fr, s Fr, t Fr];
     "sub.s"    "0001 1010 rrrr ssss tttt 0000" SubS     Fp       Next, [r Fr, s Fr, t Fr];
-    "mul.s"    "0010 1010 rrrr ssss tttt 0000" Mac16    Fp       Next, [r Fr, s Fr, t Fr];
+    "mul.s"    "0010 1010 rrrr ssss tttt 0000" MulS     Fp       Next, [r Fr, s Fr, t Fr];
     "madd.s"   "0100 1010 rrrr ssss tttt 0000" MaddS    Fp       Next, [r Fr, s Fr, t Fr];
     "msub.s"   "0101 1010 rrrr ssss tttt 0000" MsubS    Fp       Next, [r Fr, s Fr, t Fr];
     "maddn.s"  "0110 1010 rrrr ssss tttt 0000" MaddnS   Fp       Next, [r Fr, s Fr, t Fr];

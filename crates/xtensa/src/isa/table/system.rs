@@ -5,7 +5,7 @@ use super::{letter, rows};
 
 rows! {
     "rur"      "1110 0011 rrrr iiii iiii 0000" Rur      UserRegisters Next, [r Ar, i User];
-    "wur"      "1111 0011 iiii iiii tttt 0000" Wur      UserRegisters Serialize, [t Ar, i User];
+    "wur"      "1111 0011 iiii iiii tttt 0000" Wur      UserRegisters Next, [t Ar, i User];
     "s32c1i"   "iiii iiii 1110 ssss tttt 0010" S32c1i   S32c1i   Next, [t Ar, s Ar, i unsigned(4, 0)];
     "l32ai"    "iiii iiii 1011 ssss tttt 0010" L32ai    Synchronization Next, [t Ar, s Ar, i unsigned(4, 0)];
     "s32ri"    "iiii iiii 1111 ssss tttt 0010" S32ri    Synchronization Next, [t Ar, s Ar, i unsigned(4, 0)];

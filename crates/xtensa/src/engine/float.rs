@@ -1,0 +1,214 @@
+//! Floating-point and multiply-accumulate operations on the registers.
+
+use core::cmp::Ordering;
+
+use crate::isa::Op;
+use crate::softfloat::{self, Context, Rounding, flag};
+
+use super::block::MicroOp;
+use super::cpu::Cpu;
+
+/// The constants of CONST.S; the table repeats.
+const CONSTANTS: [u32; 4] = [0, 0x3f80_0000, 0x4000_0000, 0x3f00_0000];
+
+/// Results strictly between these magnitudes (as bits) neither overflow nor underflow, however
+/// they were rounded.
+const SAFE_LOW: u32 = 0x0100_0000;
+const SAFE_HIGH: u32 = 0x7f00_0000;
+
+impl Cpu {
+    fn fs(&self, op: &MicroOp) -> u32 {
+        self.fr[usize::from(op.s & 15)]
+    }
+
+    fn ft(&self, op: &MicroOp) -> u32 {
+        self.fr[usize::from(op.t & 15)]
+    }
+
+    pub(super) fn set_br(&mut self, register: u8, value: bool) {
+        let bit = 1 << (register & 15);
+        self.br = if value { self.br | bit } else { self.br & !bit };
+    }
+
+    /// Runs an exact computation and collects its flags.
+    fn exactly(&mut self, compute: impl FnOnce(&mut Context) -> u32) -> u32 {
+        let mut context = Context::new(Rounding::from_bits(self.fcr));
+        let result = compute(&mut context);
+        self.fsr |= context.flags;
+        result
+    }
+
+    /// The sum in `f64` rounds to the right `f32`: 53 bits are more than twice 24 plus two. The
+    /// error of that sum, computed exactly, tells whether anything was rounded.
+    #[inline]
+    pub(super) fn add_s(&mut self, op: &MicroOp, subtract: bool) {
+        let (a, b) = (self.fs(op), self.ft(op));
+        let x = f64::from(f32::from_bits(a));
+        let y = f64::from(f32::from_bits(b ^ u32::from(subtract) << 31));
+        let (sum, error) = two_sum(x, y);
+        let result = sum as f32;
+        let register = usize::from(op.r & 15);
+        self.fr[register] = if self.is_plain(result) {
+            self.note_inexact(error != 0.0 || f64::from(result) != sum);
+            result.to_bits()
+        } else if subtract {
+            self.exactly(|context| softfloat::sub(a, b, context))
+        } else {
+            self.exactly(|context| softfloat::add(a, b, context))
+        };
+    }
+
+    /// The product of two `f32` is exact in `f64`.
+    #[inline]
+    pub(super) fn mul_s(&mut self, op: &MicroOp) {
+        let (a, b) = (self.fs(op), self.ft(op));
+        let product = f64::from(f32::from_bits(a)) * f64::from(f32::from_bits(b));
+        let result = product as f32;
+        let register = usize::from(op.r & 15);
+        self.fr[register] = if self.is_plain(result) {
+            self.note_inexact(f64::from(result) != product);
+            result.to_bits()
+        } else {
+            self.exactly(|context| softfloat::mul(a, b, context))
+        };
+    }
+
+    /// The exact product plus the addend, rounded to odd in `f64`, rounds to the right `f32`.
+    #[inline]
+    pub(super) fn madd_s(&mut self, op: &MicroOp, subtract: bool) {
+        let register = usize::from(op.r & 15);
+        let (a, b, c) = (self.fs(op), self.ft(op), self.fr[register]);
+        let sign = u32::from(subtract) << 31;
+        let product = f64::from(f32::from_bits(a ^ sign)) * f64::from(f32::from_bits(b));
+        let (sum, error) = two_sum(product, f64::from(f32::from_bits(c)));
+        let odd = if error != 0.0 && sum.to_bits() & 1 == 0 {
+            // The neighbour on the side of the error.
+            let away = (error > 0.0) == (sum > 0.0);
+            f64::from_bits(if away { sum.to_bits() + 1 } else { sum.to_bits().wrapping_sub(1) })
+        } else {
+            sum
+        };
+        let result = odd as f32;
+        self.fr[register] = if self.is_plain(result) {
+            self.note_inexact(error != 0.0 || f64::from(result) != sum);
+            result.to_bits()
+        } else {
+            self.exactly(|context| softfloat::mul_add(c, a, b, subtract, context))
+        };
+    }
+
+    /// Is a host result right as it is, apart from the inexact flag?
+    #[inline]
+    fn is_plain(&self, result: f32) -> bool {
+        let magnitude = result.to_bits() & 0x7fff_ffff;
+        magnitude > SAFE_LOW && magnitude < SAFE_HIGH && self.fcr & 3 == 0
+    }
+
+    #[inline]
+    fn note_inexact(&mut self, inexact: bool) {
+        self.fsr |= if inexact { flag::INEXACT } else { 0 };
+    }
+
+    /// Floating-point operations that the inner loop does not have.
+    pub(super) fn float(&mut self, op: &MicroOp) {
+        let (a, b) = (self.fs(op), self.ft(op));
+        let register = usize::from(op.r & 15);
+        let integer = self.ar[usize::from(op.s & 15)];
+        let tested = self.ar[usize::from(op.t & 15)] as i32;
+        let flag = self.br >> (op.t & 15) & 1 == 1;
+        let moved = |condition: bool, old: u32| if condition { a } else { old };
+        let old = self.fr[register];
+        self.fr[register] = match op.op {
+            Op::RoundS | Op::TruncS | Op::FloorS | Op::CeilS | Op::UtruncS => {
+                let value = self.convert(op, a);
+                self.ar[register] = value;
+                old
+            }
+            Op::UnS | Op::OeqS | Op::UeqS | Op::OltS | Op::UltS | Op::OleS | Op::UleS => {
+                self.compare(op, a, b);
+                old
+            }
+            Op::FloatS => self.from_integer(i64::from(integer as i32), op.imm),
+            Op::UfloatS => self.from_integer(i64::from(integer), op.imm),
+            Op::AbsS => a & 0x7fff_ffff,
+            Op::NegS => a ^ 0x8000_0000,
+            Op::ConstS => CONSTANTS[usize::from(op.s & 3)],
+            Op::MoveqzS => moved(tested == 0, old),
+            Op::MovnezS => moved(tested != 0, old),
+            Op::MovltzS => moved(tested < 0, old),
+            Op::MovgezS => moved(tested >= 0, old),
+            Op::MovfS => moved(!flag, old),
+            Op::MovtS => moved(flag, old),
+            // The steps of the division and square-root sequences: the adjusting step computes
+            // the exact result, the others keep it (docs/reference/xtensa-isa.md, "Seeds").
+            Op::MkdadjS => self.exactly(|context| softfloat::div(a, old, context)),
+            Op::MksadjS => self.exactly(|context| softfloat::sqrt(a, context)),
+            Op::AddexpmS => a,
+            _ => old,
+        };
+    }
+
+    fn convert(&mut self, op: &MicroOp, value: u32) -> u32 {
+        let rounding = match op.op {
+            Op::RoundS => Rounding::Nearest,
+            Op::FloorS => Rounding::Down,
+            Op::CeilS => Rounding::Up,
+            _ => Rounding::Zero,
+        };
+        let mut context = Context::new(rounding);
+        let scaled = softfloat::scale(value, op.imm as i32, &mut context);
+        // Negative numbers take the signed path, whose range is wider on that side.
+        let unsigned = op.op == Op::UtruncS && (softfloat::is_nan(value) || value >> 31 == 0);
+        let result = softfloat::to_integer(scaled, unsigned, &mut context);
+        self.fsr |= context.flags;
+        result
+    }
+
+    fn from_integer(&mut self, value: i64, scale: u32) -> u32 {
+        self.exactly(|context| {
+            let unscaled = softfloat::from_integer(value, context);
+            softfloat::scale(unscaled, -(scale as i32), context)
+        })
+    }
+
+    fn compare(&mut self, op: &MicroOp, a: u32, b: u32) {
+        let mut context = Context::new(Rounding::Nearest);
+        let signal_quiet = matches!(op.op, Op::OltS | Op::OleS);
+        let order = softfloat::compare(a, b, signal_quiet, &mut context);
+        self.fsr |= context.flags;
+        let result = match op.op {
+            Op::UnS => order.is_none(),
+            Op::OeqS => order == Some(Ordering::Equal),
+            Op::UeqS => matches!(order, None | Some(Ordering::Equal)),
+            Op::OltS => order == Some(Ordering::Less),
+            Op::UltS => matches!(order, None | Some(Ordering::Less)),
+            Op::OleS => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            _ => order != Some(Ordering::Greater),
+        };
+        self.set_br(op.r, result);
+    }
+
+    /// One MAC16 product: `kind` is the low opcode nibble (operation and halves).
+    pub(super) fn multiply_accumulate(&mut self, kind: u32, first: u32, second: u32) {
+        let half = |value: u32, high: u32| (if high == 1 { value >> 16 } else { value }) as u16;
+        let (x, y) = (half(first, kind & 1), half(second, kind >> 1 & 1));
+        let product = i64::from(i32::from(x as i16) * i32::from(y as i16));
+        let sum = match kind >> 2 {
+            // UMUL is zero-extended to 32 bits, and the upper 8 bits are cleared.
+            0 => i64::from(u32::from(x) * u32::from(y)),
+            1 => product,
+            2 => self.acc + product,
+            _ => self.acc - product,
+        };
+        self.acc = sum << 24 >> 24;
+    }
+}
+
+/// The rounded sum of two numbers and its exact error.
+#[inline]
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let b_part = sum - a;
+    let error = (a - (sum - b_part)) + (b - b_part);
+    (sum, error)
+}
