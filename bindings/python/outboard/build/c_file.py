@@ -1,0 +1,213 @@
+"""Writes a program as one C file: the ABI, the kernels, one call a step, and the entry of the contract."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from . import memory
+from .program import Buffer, Copy, Program, Step
+from .tensors import DTYPES, DType, TensorSpec
+from .tir_to_c import C_TYPES, SUFFIXES, KernelC
+
+# Headers of the compiler itself; a kernel's variables keep clear of what the file defines at file scope, all of which
+# begins with outboard_, OUTBOARD_, TVM or k<number>_.
+_KERNEL_NAME_LENGTH = 56
+
+
+@dataclass(frozen=True)
+class CFile:
+    """The text, and what its inferences need."""
+
+    text: str
+    workspace_bytes: int
+
+
+def data_text(name: str) -> str:
+    """A text file that belongs to this package."""
+    return (resources.files(__package__) / "data" / name).read_text(encoding="utf-8")
+
+
+def render(
+    model_name: str,
+    builder: str,
+    program: Program,
+    kernels: dict[str, KernelC],
+    constant_indices: Sequence[int],
+) -> CFile:
+    """The C file of ``program``. ``constant_indices`` are the places of its constants in weights.bin."""
+    layout = _Workspace(program, kernels)
+    names = _kernel_names(program)
+    halves = any("outboard_half" in line for k in kernels.values() for line in (*k.parameters, *k.body))
+    parts = [
+        _banner(model_name, builder, program),
+        "#define OUTBOARD_USES_HALF 1\n" if halves else "",
+        data_text("outboard_tvm_abi.h"),
+        data_text("kernel_support.h"),
+        _vectors(kernels),
+        _externs(kernels),
+        _definitions(model_name, program, constant_indices, layout.nbytes),
+        "/* ---- Kernels ---- */\n",
+        *(f"{kernels[kernel].definition(name)}\n" for kernel, name in names.items()),
+        _run(program, kernels, names, layout),
+        data_text("entry.c"),
+    ]
+    return CFile("\n".join(part for part in parts if part), layout.nbytes)
+
+
+def c_string(text: str) -> str:
+    """A C string literal; everything but plain ASCII becomes octal escapes.
+
+    >>> print(c_string('a"b\\\\?'))
+    "a\\"b\\\\\\077"
+    """
+    plain = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\?' else f"\\{byte:03o}" for byte in text.encode()
+    )
+    return '"' + plain.replace("\\042", '\\"').replace("\\134", "\\\\") + '"'
+
+
+def _comment(text: str) -> str:
+    return re.sub(r"[^\x20-\x7e]", "?", text.replace("*/", "* /").replace("/*", "/ *"))
+
+
+def _banner(model_name: str, builder: str, program: Program) -> str:
+    lines = [f"/* {_comment(model_name)}, written by {builder}.", " *"]
+    for kind, tensors in (("input", program.inputs), ("output", program.outputs)):
+        lines += [f' * {kind} {i} "{_comment(t.name)}" {t}' for i, t in enumerate(tensors)]
+    return "\n".join([*lines, " */"]) + "\n"
+
+
+def _vectors(kernels: dict[str, KernelC]) -> str:
+    types = sorted({vector for kernel in kernels.values() for vector in kernel.vectors})
+    return "\n".join(f"OUTBOARD_VECTOR({C_TYPES[t]}, {SUFFIXES[t]}, {lanes})" for t, lanes in types) + "\n" * bool(
+        types
+    )
+
+
+def _externs(kernels: dict[str, KernelC]) -> str:
+    prototypes = sorted({prototype for kernel in kernels.values() for prototype in kernel.externs})
+    return "\n".join(["/* The device's mathematical library. */", *prototypes, ""]) if prototypes else ""
+
+
+def _definitions(model_name: str, program: Program, indices: Sequence[int], workspace_bytes: int) -> str:
+    name = json.dumps(re.sub(r"[^\w.+-]", "_", model_name))
+    constants = [
+        f"    {{{index}, {_c_dtype(DTYPES[str(array.dtype)])}, {array.size}}},"
+        for index, array in zip(indices, program.constants, strict=True)
+    ]
+    return "\n".join(
+        [
+            f"#define OUTBOARD_MODEL {name}",
+            "enum {",
+            f"  OUTBOARD_INPUTS = {len(program.inputs)},",
+            f"  OUTBOARD_OUTPUTS = {len(program.outputs)},",
+            f"  OUTBOARD_CONSTANTS = {len(program.constants)},",
+            "};",
+            f"static const uint64_t OUTBOARD_WORKSPACE_BYTES = {workspace_bytes};",
+            "",
+            "typedef struct {",
+            "  const char *name;",
+            "  int64_t bytes;",
+            "  int64_t shape[6];",
+            "  int32_t ndim;",
+            "  DLDataType dtype;",
+            "  uint8_t is_bool;",
+            "} OutboardTensor;",
+            "",
+            "typedef struct {",
+            "  int32_t index; /* in weights.bin */",
+            "  DLDataType dtype;",
+            "  int64_t elements;",
+            "} OutboardConstant;",
+            "",
+            *_tensor_table("outboard_inputs", "OUTBOARD_INPUTS", program.inputs),
+            *_tensor_table("outboard_outputs", "OUTBOARD_OUTPUTS", program.outputs),
+            "static const OutboardConstant outboard_constants[OUTBOARD_CONSTANTS + 1] = {",
+            *constants,
+            "    {0},",
+            "};",
+            "",
+        ]
+    )
+
+
+def _c_dtype(dtype: DType) -> str:
+    return f"{{{('DL_INT', 'DL_UINT', 'DL_FLOAT')[dtype.code]}, {dtype.bits}, 1}}"
+
+
+def _tensor_table(name: str, size: str, tensors: Sequence[TensorSpec]) -> list[str]:
+    rows = [
+        f"    {{{c_string(t.name)}, {t.nbytes}, {{{', '.join(map(str, t.shape or (0,)))}}}, {len(t.shape)}, "
+        f"{_c_dtype(t.dtype)}, {int(t.dtype.name == 'bool')}}},"
+        for t in tensors
+    ]
+    return [f"static const OutboardTensor {name}[{size} + 1] = {{", *rows, "    {0},", "};"]
+
+
+def _kernel_names(program: Program) -> dict[str, str]:
+    """A C name for each kernel: its place in the model and the operations it does."""
+    names: dict[str, str] = {}
+    for step in program.steps:
+        if isinstance(step, Step) and step.kernel not in names:
+            plain = re.sub(r"\W", "_", step.kernel.removeprefix("fused_")).replace("tir_", "")
+            names[step.kernel] = f"k{len(names):03d}_{plain[:_KERNEL_NAME_LENGTH].rstrip('_')}"
+    return names
+
+
+class _Workspace:
+    """Where each temporary of the program and each scratch array of its kernels lies."""
+
+    def __init__(self, program: Program, kernels: dict[str, KernelC]) -> None:
+        spans: dict[Buffer, list[int]] = {}
+        blocks: list[memory.Block] = []
+        keys: list[Buffer | tuple[int, str]] = []
+        for number, step in enumerate(program.steps):
+            for buffer in step.arguments if isinstance(step, Step) else (step.source, step.target):
+                if buffer.place == "workspace":
+                    spans.setdefault(buffer, [number, number])[1] = number
+            if isinstance(step, Step):
+                for scratch in kernels[step.kernel].scratch:
+                    keys.append((number, scratch.name))
+                    blocks.append(memory.Block(scratch.nbytes, number, number))
+        for buffer, (first, last) in spans.items():
+            keys.append(buffer)
+            blocks.append(memory.Block(buffer.nbytes, first, last))
+        layout = memory.plan(blocks)
+        self.nbytes = layout.nbytes
+        self._offsets = dict(zip(keys, layout.offsets, strict=True))
+
+    def of_buffer(self, buffer: Buffer) -> str:
+        return f"w + {self._offsets[buffer]}"
+
+    def of_scratch(self, step: int, name: str) -> str:
+        return f"w + {self._offsets[step, name]}"
+
+
+def _run(program: Program, kernels: dict[str, KernelC], names: dict[str, str], layout: _Workspace) -> str:
+    lines = [
+        "/* ---- The model ---- */",
+        "",
+        "/* in: inputs, c: constants, out: outputs, w: workspace */",
+        "static void outboard_run(void *const *in, void *const *c, void *const *out, unsigned char *w) {",
+        "  (void)in, (void)c, (void)out, (void)w;",
+    ]
+
+    def place(buffer: Buffer) -> str:
+        if buffer.place == "workspace":
+            return f"(void *)({layout.of_buffer(buffer)})"
+        return f"{ {'input': 'in', 'constant': 'c', 'output': 'out'}[buffer.place] }[{buffer.index}]"
+
+    for number, step in enumerate(program.steps):
+        if isinstance(step, Copy):
+            lines.append(f"  memcpy({place(step.target)}, {place(step.source)}, {step.source.nbytes});")
+            continue
+        arguments = [place(buffer) for buffer in step.arguments]
+        arguments += [f"(void *)({layout.of_scratch(number, s.name)})" for s in kernels[step.kernel].scratch]
+        if step.label:
+            lines.append(f"  /* {_comment(step.label)} */")
+        lines.append(f"  {names[step.kernel]}({', '.join(arguments)});")
+    return "\n".join([*lines, "}", ""])

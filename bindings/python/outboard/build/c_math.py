@@ -1,0 +1,28 @@
+"""The mathematical functions that generated code may call, and the helpers it brings along."""
+
+from __future__ import annotations
+
+# TIR name → C name of the double version; the float version has an f behind it. Names that begin with ``outboard_``
+# are helpers of the generated file, all others come from the device's mathematical library.
+FLOAT_FUNCTIONS: dict[str, str] = {
+    **{
+        name: name
+        for name in (
+            "exp exp2 erf tanh log log2 log10 log1p expm1 tan cos cosh acos acosh sin sinh asin asinh atan atanh atan2 "
+            "sqrt cbrt floor ceil trunc fabs round rint nearbyint pow fmod hypot copysign nextafter fma fmax fmin"
+        ).split()
+    },
+    "sigmoid": "outboard_sigmoid",
+    "rsqrt": "outboard_rsqrt",
+    "abs": "fabs",
+}
+
+_INTEGER_FUNCTIONS = {"popcount": "popcount", "clz": "clz", "abs": "abs", "fabs": "abs", "pow": "power"}
+
+
+def integer_function(name: str, dtype: str) -> str | None:
+    """The helper for a function of integers, or None when there is none."""
+    base = _INTEGER_FUNCTIONS.get(name)
+    return (
+        f"{base}_{'u' if dtype.startswith('u') else 'i'}{dtype.removeprefix('u').removeprefix('int')}" if base else None
+    )

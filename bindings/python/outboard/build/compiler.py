@@ -1,0 +1,153 @@
+"""The whole way of a build, in the order it happens."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from .. import __version__
+from . import io_meta, notes, weights
+from .errors import BuildError
+from .onnx_load import fix_inputs, load
+from .tensors import DTYPES, InputOption, TensorSpec, parse_input_option
+from .toolchain import TARGETS, Compiler, Machine
+
+BUILDER = f"outboard.build {__version__}"
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """A built model. ``module`` is the ELF, or None for the target ``c-only``."""
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    c_source: str
+    weights: bytes
+    io_meta: bytes
+    workspace_bytes: int
+    machine: Machine | None
+    module: bytes | None
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes the module to ``path``, whole or not at all."""
+        if self.module is None:
+            raise BuildError("the target c-only makes no module", hint="write_c() writes the C source and its data")
+        write_whole(Path(path), self.module)
+
+    def write_c(self, directory: str | os.PathLike[str]) -> None:
+        """Writes ``lib0.c``, ``weights.bin``, ``tvm_dsp_io_meta.bin`` and ``embed.S`` into ``directory``."""
+        from .c_file import data_text
+
+        folder = Path(directory)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BuildError(f"cannot make the folder {folder}: {error.strerror}") from error
+        write_whole(folder / "lib0.c", self.c_source.encode())
+        write_whole(folder / "weights.bin", self.weights)
+        write_whole(folder / "tvm_dsp_io_meta.bin", self.io_meta)
+        write_whole(folder / "notes.bin", self._notes())
+        write_whole(folder / "embed.S", data_text("embed.S").encode())
+
+    def _notes(self) -> bytes:
+        manifest = notes.manifest_note(self.name, self.inputs, self.outputs)
+        if self.machine is None:
+            return manifest
+        return notes.cpu_note(self.machine.arch, self.machine.features, BUILDER) + manifest
+
+
+def compile(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    inputs: Sequence[str | InputOption] = (),
+    bind: Mapping[str, int] | None = None,
+    target: str = "host",
+    name: str | None = None,
+    progress: Progress | None = None,
+) -> BuildResult:
+    """Compiles an ONNX model.
+
+    ``inputs`` fixes shapes (``"data=1,3,224,224"``), ``bind`` the sizes of named dimensions. ``target`` is ``host``
+    (this machine's CPU at a portable level), ``host-native`` (all this CPU has) or ``c-only`` (C source, no module).
+    Raises :class:`BuildError` for whatever is wrong with the model or the machine; nothing is written.
+    """
+    if target not in TARGETS:
+        raise BuildError(f'there is no target "{target}"', hint=f"targets: {', '.join(TARGETS)}")
+    say = progress or (lambda _: None)
+    if isinstance(model, onnx.ModelProto):
+        proto, label = onnx.ModelProto.FromString(model.SerializeToString()), model.graph.name or "model"
+    else:
+        proto, label = load(Path(model)), Path(model).stem
+    label = name or label
+    options = [parse_input_option(i) if isinstance(i, str) else i for i in inputs]
+    specs = fix_inputs(proto, options, bind)
+    compiler = None if target == "c-only" else Compiler()
+    machine = None if compiler is None else compiler.machine(native=target == "host-native")
+
+    # TVM takes seconds to load: what can fail before it has failed by now.
+    from .lowering import lower_to_c
+
+    lowered = lower_to_c(proto, specs, label, BUILDER, machine, say)
+    result = BuildResult(
+        label,
+        tuple(specs),
+        tuple(lowered.outputs),
+        lowered.c_source,
+        lowered.weights,
+        io_meta.pack(specs, lowered.outputs),
+        lowered.workspace_bytes,
+        machine,
+        None,
+    )
+    if compiler is None or machine is None:
+        return result
+    say("compiling the C source")
+    return _link(result, compiler, machine, target == "host-native")
+
+
+def _link(result: BuildResult, compiler: Compiler, machine: Machine, native: bool) -> BuildResult:
+    from dataclasses import replace
+
+    from .c_file import data_text
+
+    module = compiler.compile_and_link(
+        {"lib0.c": result.c_source.encode(), "embed.S": data_text("embed.S").encode()},
+        {"weights.bin": result.weights, "tvm_dsp_io_meta.bin": result.io_meta, "notes.bin": result._notes()},
+        "lib0.out",
+        machine,
+        native,
+    )
+    return replace(result, module=module)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file under another name first, so that nobody ever sees half of it."""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise BuildError(f"cannot write {path}: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except OSError as error:
+        Path(temporary).unlink()
+        raise BuildError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+__all__ = ["BUILDER", "DTYPES", "BuildResult", "compile", "weights", "write_whole"]

@@ -1,0 +1,178 @@
+/* ---- The entry: checks what it is given, makes room for the outputs, runs the model ------------------------------- */
+
+static const DLDevice outboard_cpu = {1, 0};
+
+/* The register file. What is in it when the entry returns is released by the device. */
+static TVMFFIAny outboard_registers[OUTBOARD_OUTPUTS + 1];
+
+static void outboard_print_tensor(DLDataType dtype, int32_t ndim, const int64_t *shape) {
+  static const char *const kinds[] = {"int", "uint", "float"};
+  if (dtype.code <= DL_FLOAT) {
+    printf("%s%d[", kinds[dtype.code], (int)dtype.bits);
+  } else {
+    printf(dtype.code == DL_BOOL ? "bool[" : "type %d.%d[", (int)dtype.code, (int)dtype.bits);
+  }
+  for (int32_t i = 0; i < ndim; i++) {
+    printf(i == 0 ? "%lld" : ",%lld", (long long)shape[i]);
+  }
+  printf("]");
+}
+
+static int outboard_same_dtype(const OutboardTensor *expected, DLDataType given) {
+  const int is_bool = expected->is_bool && given.code == DL_BOOL;
+  return given.lanes == 1 && (is_bool || (given.code == expected->dtype.code && given.bits == expected->dtype.bits));
+}
+
+static int outboard_is_dense(const TVMDSPNDArray *tensor) {
+  int64_t stride = 1;
+  for (int32_t i = tensor->ndim - 1; tensor->strides != NULL && i >= 0; i--) {
+    if (tensor->shape[i] != 1 && tensor->strides[i] != stride) {
+      return 0;
+    }
+    stride *= tensor->shape[i];
+  }
+  return 1;
+}
+
+/* The data of an input, or NULL after a line that says why it cannot be taken. */
+static void *outboard_input(int index, const TVMFFIAny *given) {
+  const OutboardTensor *expected = &outboard_inputs[index];
+  const TVMDSPNDArray *tensor = given->u.v_ptr;
+  if (given->type_index != TVM_FFI_TENSOR || tensor == NULL) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\" is not a tensor\n", index, expected->name);
+    return NULL;
+  }
+  int same = tensor->ndim == expected->ndim && outboard_same_dtype(expected, tensor->dtype);
+  for (int32_t i = 0; same && i < expected->ndim; i++) {
+    same = tensor->shape[i] == expected->shape[i];
+  }
+  if (!same) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\": expected ", index, expected->name);
+    outboard_print_tensor(expected->dtype, expected->ndim, expected->shape);
+    printf(", got ");
+    outboard_print_tensor(tensor->dtype, tensor->ndim, tensor->shape);
+    printf("\n");
+    return NULL;
+  }
+  char *data = (char *)tensor->data + tensor->byte_offset;
+  if (tensor->data == NULL || (uintptr_t)data % (expected->dtype.bits / 8) != 0 || !outboard_is_dense(tensor)) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\": the data at %p is %s\n", index, expected->name, (void *)data,
+           tensor->data == NULL ? "missing" : outboard_is_dense(tensor) ? "not aligned" : "not dense");
+    return NULL;
+  }
+  return data;
+}
+
+/* The data of a constant, or NULL after a line that says what is wrong with it. */
+static void *outboard_constant(const OutboardConstant *expected, const TVMFFIAny *given) {
+  const TVMDSPNDArray *tensor = given->u.v_ptr;
+  int64_t elements = 1;
+  if (given->type_index == TVM_FFI_TENSOR && tensor != NULL) {
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+      elements *= tensor->shape[i];
+    }
+    if (elements == expected->elements && tensor->dtype.code == expected->dtype.code &&
+        tensor->dtype.bits == expected->dtype.bits && tensor->data != NULL &&
+        (uintptr_t)tensor->data % (expected->dtype.bits / 8) == 0) {
+      return (char *)tensor->data + tensor->byte_offset;
+    }
+  }
+  printf(OUTBOARD_MODEL ": constant %d is not the one this module was compiled with\n", (int)expected->index);
+  return NULL;
+}
+
+static void outboard_release(TVMFFIAny *reg) {
+  if (reg->type_index >= TVM_FFI_OBJECT && reg->u.v_obj != NULL) {
+    TVMFFIObjectDecRef(reg->u.v_obj);
+  }
+  *reg = (TVMFFIAny){0};
+}
+
+/* Makes room for an output in its register; the tensor keeps the storage alive. */
+static void *outboard_make_output(int index) {
+  const OutboardTensor *spec = &outboard_outputs[index];
+  TVMDSPStorage *storage = TVMDSPStorageAlloc((size_t)spec->bytes, outboard_cpu, spec->dtype);
+  if (storage == NULL) {
+    return NULL;
+  }
+  TVMDSPNDArray *tensor = TVMDSPStorageAllocNDArray(storage, 0, spec->shape, spec->ndim, spec->dtype);
+  TVMFFIObjectDecRef(&storage->header);
+  if (tensor == NULL) {
+    return NULL;
+  }
+  outboard_registers[index] = (TVMFFIAny){.type_index = TVM_FFI_TENSOR, .u.v_ptr = tensor};
+  return tensor->data;
+}
+
+/* What the entry gives back: the tensor, or an array of the tensors, which takes over their references. */
+static int outboard_make_result(TVMFFIAny *output) {
+  if (OUTBOARD_OUTPUTS == 1) {
+    *output = outboard_registers[0];
+    return OUTBOARD_OK;
+  }
+  TVMFFIAny *array = &outboard_registers[OUTBOARD_OUTPUTS];
+  if (TVMDSPBuiltinMakeTuplePacked(outboard_registers, OUTBOARD_OUTPUTS, array) != 0 || array->u.v_ptr == NULL) {
+    return OUTBOARD_NO_MEMORY;
+  }
+  for (int i = 0; i < OUTBOARD_OUTPUTS; i++) {
+    outboard_release(&outboard_registers[i]);
+  }
+  *output = *array;
+  return OUTBOARD_OK;
+}
+
+static int outboard_infer(void *const *in, void *const *constants, TVMFFIAny *output) {
+  void *out[OUTBOARD_OUTPUTS + 1] = {0};
+  unsigned char *workspace = NULL;
+  for (int i = 0; i < OUTBOARD_OUTPUTS; i++) {
+    out[i] = outboard_make_output(i);
+    if (out[i] == NULL) {
+      return OUTBOARD_NO_MEMORY;
+    }
+  }
+  if (OUTBOARD_WORKSPACE_BYTES > 0) {
+    workspace = TVMBackendAllocWorkspace(1, 0, OUTBOARD_WORKSPACE_BYTES, DL_UINT, 8);
+    if (workspace == NULL) {
+      return OUTBOARD_NO_MEMORY;
+    }
+  }
+  outboard_run(in, constants, out, workspace);
+  if (workspace != NULL) {
+    TVMBackendFreeWorkspace(1, 0, workspace);
+  }
+  return outboard_make_result(output);
+}
+
+int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIAny *output) {
+  void *in[OUTBOARD_INPUTS + 1] = {0};
+  void *data[OUTBOARD_CONSTANTS + 1] = {0};
+  if (num_inputs != OUTBOARD_INPUTS) {
+    printf(OUTBOARD_MODEL ": expected %d inputs, got %d\n", OUTBOARD_INPUTS, num_inputs);
+    return OUTBOARD_ERROR;
+  }
+  for (int i = 0; i < OUTBOARD_INPUTS; i++) {
+    in[i] = outboard_input(i, &inputs[i]);
+    if (in[i] == NULL) {
+      return OUTBOARD_ERROR;
+    }
+  }
+  if (OUTBOARD_CONSTANTS > 0 && constants == NULL) {
+    printf(OUTBOARD_MODEL ": the constants of the model are not loaded\n");
+    return OUTBOARD_ERROR;
+  }
+  for (int i = 0; i < OUTBOARD_CONSTANTS; i++) {
+    data[i] = outboard_constant(&outboard_constants[i], &constants[outboard_constants[i].index]);
+    if (data[i] == NULL) {
+      return OUTBOARD_ERROR;
+    }
+  }
+  memset(outboard_registers, 0, sizeof outboard_registers);
+  TVMDSPRegFileInit(outboard_registers, OUTBOARD_OUTPUTS + 1);
+  int status = outboard_infer(in, data, output);
+  if (status != OUTBOARD_OK) {
+    for (int i = 0; i <= OUTBOARD_OUTPUTS; i++) {
+      outboard_release(&outboard_registers[i]);
+    }
+  }
+  return status;
+}

@@ -1,0 +1,98 @@
+/* Helpers of generated kernels: what C's operators leave undefined, or do at another width than ONNX. */
+
+#define OUTBOARD_INFINITY __builtin_inff()
+#define OUTBOARD_NAN __builtin_nanf("")
+
+/* Kernels stay functions of their own, under their own names, so that a crash or a profile can name them. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define OUTBOARD_KERNEL static __attribute__((noipa))
+#else
+#define OUTBOARD_KERNEL static __attribute__((noinline))
+#endif
+
+#define OUTBOARD_MIN_MAX(type, suffix)                                               \
+  static inline type min_##suffix(type a, type b) { return a < b ? a : b; }          \
+  static inline type max_##suffix(type a, type b) { return a > b ? a : b; }
+
+/* Division by zero gives zero, and the smallest number divided by minus one gives itself: nothing traps. */
+#define OUTBOARD_SIGNED(bits)                                                        \
+  OUTBOARD_MIN_MAX(int##bits##_t, i##bits)                                           \
+  static inline int##bits##_t div_i##bits(int##bits##_t a, int##bits##_t b) {        \
+    return b == 0 ? 0 : b == -1 ? (int##bits##_t)(0 - (uint##bits##_t)a) : a / b;    \
+  }                                                                                  \
+  static inline int##bits##_t mod_i##bits(int##bits##_t a, int##bits##_t b) {        \
+    return b == 0 || b == -1 ? 0 : a % b;                                            \
+  }                                                                                  \
+  static inline int##bits##_t abs_i##bits(int##bits##_t a) {                         \
+    return a < 0 ? (int##bits##_t)(0 - (uint##bits##_t)a) : a;                       \
+  }                                                                                  \
+  static inline int##bits##_t power_i##bits(int##bits##_t base, int##bits##_t exponent) { \
+    uint64_t result = 1;                                                             \
+    for (uint64_t square = (uint64_t)base; exponent > 0; exponent >>= 1, square *= square) { \
+      result = exponent & 1 ? result * square : result;                              \
+    }                                                                                \
+    return (int##bits##_t)result;                                                    \
+  }
+
+#define OUTBOARD_UNSIGNED(bits)                                                      \
+  OUTBOARD_MIN_MAX(uint##bits##_t, u##bits)                                          \
+  static inline uint##bits##_t div_u##bits(uint##bits##_t a, uint##bits##_t b) {     \
+    return (uint##bits##_t)(b == 0 ? 0 : a / b);                                     \
+  }                                                                                  \
+  static inline uint##bits##_t mod_u##bits(uint##bits##_t a, uint##bits##_t b) {     \
+    return (uint##bits##_t)(b == 0 ? 0 : a % b);                                     \
+  }                                                                                  \
+  static inline uint##bits##_t power_u##bits(uint##bits##_t base, uint##bits##_t exponent) { \
+    uint64_t result = 1;                                                             \
+    for (uint64_t square = base; exponent > 0; exponent >>= 1, square *= square) {   \
+      result = exponent & 1 ? result * square : result;                              \
+    }                                                                                \
+    return (uint##bits##_t)result;                                                   \
+  }
+
+OUTBOARD_MIN_MAX(float, f32)
+OUTBOARD_MIN_MAX(double, f64)
+OUTBOARD_SIGNED(8)
+OUTBOARD_SIGNED(16)
+OUTBOARD_SIGNED(32)
+OUTBOARD_SIGNED(64)
+OUTBOARD_UNSIGNED(8)
+OUTBOARD_UNSIGNED(16)
+OUTBOARD_UNSIGNED(32)
+OUTBOARD_UNSIGNED(64)
+
+#ifdef OUTBOARD_USES_HALF
+typedef _Float16 outboard_half;
+OUTBOARD_MIN_MAX(outboard_half, f16)
+#endif
+
+#define OUTBOARD_BITS(from, to, from_type, to_type)                                  \
+  static inline to_type bits_##from##_##to(from_type value) {                        \
+    to_type result;                                                                  \
+    memcpy(&result, &value, sizeof result);                                          \
+    return result;                                                                   \
+  }
+OUTBOARD_BITS(f32, i32, float, int32_t)
+OUTBOARD_BITS(f32, u32, float, uint32_t)
+OUTBOARD_BITS(i32, f32, int32_t, float)
+OUTBOARD_BITS(u32, f32, uint32_t, float)
+OUTBOARD_BITS(f64, i64, double, int64_t)
+OUTBOARD_BITS(f64, u64, double, uint64_t)
+OUTBOARD_BITS(i64, f64, int64_t, double)
+OUTBOARD_BITS(u64, f64, uint64_t, double)
+
+/* Vectors of the width the kernels were scheduled for; a compiler splits what its CPU lacks. */
+#define OUTBOARD_VECTOR(type, suffix, lanes)                                         \
+  typedef type suffix##x##lanes                                                      \
+      __attribute__((vector_size(sizeof(type) * lanes), aligned(sizeof(type)), may_alias)); \
+  static inline suffix##x##lanes splat_##suffix##x##lanes(type value) {              \
+    return value - (suffix##x##lanes){0};                                            \
+  }                                                                                  \
+  static inline suffix##x##lanes max_##suffix##x##lanes(suffix##x##lanes a, suffix##x##lanes b) { \
+    const __typeof__(a > b) takes_a = a > b;                                         \
+    return (suffix##x##lanes)(((__typeof__(takes_a))a & takes_a) | ((__typeof__(takes_a))b & ~takes_a)); \
+  }                                                                                  \
+  static inline suffix##x##lanes min_##suffix##x##lanes(suffix##x##lanes a, suffix##x##lanes b) { \
+    const __typeof__(a < b) takes_a = a < b;                                         \
+    return (suffix##x##lanes)(((__typeof__(takes_a))a & takes_a) | ((__typeof__(takes_a))b & ~takes_a)); \
+  }

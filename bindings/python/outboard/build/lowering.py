@@ -1,0 +1,74 @@
+"""From an ONNX graph with fixed input shapes to the C source: the part of a build that needs TVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from . import c_file, onnx_import, onnx_rewrite, onnx_simplify, program, relax_lower, schedule, tir_lower, tir_to_c
+from . import weights as weights_bin
+from .errors import BuildError
+from .onnx_import import summary
+from .program import Program, Step
+from .tensors import DTYPES, TensorSpec
+from .toolchain import Machine
+
+WEIGHTS_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The C source of a model, its constants and its outputs."""
+
+    c_source: str
+    weights: bytes
+    outputs: list[TensorSpec]
+    workspace_bytes: int
+
+
+def lower_to_c(
+    model: onnx.ModelProto,
+    inputs: Sequence[TensorSpec],
+    name: str,
+    builder: str,
+    machine: Machine | None,
+    say: Callable[[str], None],
+) -> Lowered:
+    """Lowers ``model``, which it may change. ``machine`` guides the schedules; the C is portable either way."""
+    output_names = [output.name for output in model.graph.output]
+    say("folding constants")
+    model = onnx_simplify.simplify(model)
+    if onnx_rewrite.rewrite(model):
+        model = onnx_simplify.simplify(model)
+    say(f"importing {len(model.graph.node)} operators")
+    imported = onnx_import.import_model(model)
+    say("lowering")
+    flat = program.flatten(relax_lower.lower(imported), imported, inputs, output_names)
+    say(f"generating {len(flat.kernels)} kernels")
+    kernels = _kernels(flat, machine)
+    packed = weights_bin.pack(
+        (
+            weights_bin.Tensor(DTYPES[str(array.dtype)], array.shape, np.ascontiguousarray(array).tobytes())
+            for array in flat.constants
+        ),
+        align=WEIGHTS_ALIGNMENT,
+    )
+    rendered = c_file.render(name, builder, flat, kernels, packed.indices)
+    return Lowered(rendered.text, packed.blob, flat.outputs, rendered.workspace_bytes)
+
+
+def _kernels(flat: Program, machine: Machine | None) -> dict[str, tir_to_c.KernelC]:
+    labels = {step.kernel: step.label for step in reversed(flat.steps) if isinstance(step, Step)}
+    vectors = schedule.Vectors(machine.vector_bytes, machine.vector_registers) if machine else schedule.Vectors()
+    kernels = {}
+    for name, function in flat.kernels.items():
+        try:
+            kernels[name] = tir_to_c.print_kernel(tir_lower.lower(schedule.apply(function, vectors)))
+        except BuildError as error:
+            raise BuildError(error.message, node=error.node or labels[name] or name, hint=error.hint) from error
+        except Exception as error:
+            raise BuildError(f"TVM cannot lower {name}: {summary(error)}", node=labels[name]) from error
+    return kernels

@@ -1,0 +1,118 @@
+"""ONNX to Relax with TVM's own importer, watched node by node so that an error names the node that caused it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+import tvm
+from tvm import relax
+from tvm.ir import IRModule, Tuple
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from .errors import BuildError
+from .onnx_load import node_label
+
+_NODE_MARK = re.compile(r"^n(\d+)_")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The Relax module of a model, and the label of each ONNX node by its position."""
+
+    module: IRModule
+    labels: tuple[str, ...]
+
+    def label_of(self, variable: str) -> str | None:
+        """The ONNX node that a Relax variable holds the result of."""
+        match = _NODE_MARK.match(variable)
+        return self.labels[int(match[1])] if match else None
+
+
+def import_model(model: onnx.ModelProto) -> Imported:
+    """Imports a simplified model. Every Relax variable is named ``n<node>_<operator>``."""
+    labels = tuple(node_label(node, index) for index, node in enumerate(model.graph.node))
+    _refuse_unknown_operators(model, labels)
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    importer = _Importer(labels)
+    # The importer prints to standard output, which belongs to results.
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            module = importer.from_onnx(model.graph, opset)
+        except BuildError:
+            raise
+        except Exception as error:
+            raise BuildError(f"the model cannot be imported: {summary(error)}", node=importer.current_label) from error
+    return Imported(module, labels)
+
+
+def _refuse_unknown_operators(model: onnx.ModelProto, labels: Sequence[str]) -> None:
+    known = onnx_frontend._get_convert_map().keys() | {"If", "Constant"}
+    unknown = [index for index, node in enumerate(model.graph.node) if node.op_type not in known]
+    if unknown:
+        names = sorted({model.graph.node[index].op_type for index in unknown})
+        opset = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
+        raise BuildError(
+            f"this operator cannot be compiled (operator set {opset})",
+            node=labels[unknown[0]],
+            hint=f"replace it in the model; operators that cannot be compiled here: {', '.join(names)}",
+        )
+
+
+def summary(error: BaseException) -> str:
+    """The line of a TVM error that says what is wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    telling = [line for line in lines if not line.startswith(("File ", "Traceback", "^"))]
+    return (telling or lines)[-1 if len(telling) == 1 else 0][:400]
+
+
+class _Importer(onnx_frontend.ONNXGraphImporter):
+    """TVM's importer, which also knows the node it is at and names its results after it."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        super().__init__({}, {})
+        self._labels = labels
+        self._index: int | None = None
+
+    @property
+    def current_label(self) -> str | None:
+        return None if self._index is None else self._labels[self._index]
+
+    def _construct_nodes(self, graph: onnx.GraphProto) -> None:
+        super()._construct_nodes(_Watched(self._watch(graph.node)))
+        self._index = None
+
+    def _watch(self, nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+        for index, node in enumerate(nodes):
+            self._index = index
+            yield node
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
+        result = super()._convert_operator(op_name, inputs, attrs, opset)
+        hint = f"n{self._index}_{op_name}"
+        if isinstance(result, Tuple):
+            return Tuple([self._named(field, hint) for field in result.fields])
+        return self._named(result, hint)
+
+    def _named(self, value: Any, hint: str) -> Any:
+        if not isinstance(value, relax.Expr) or isinstance(value, relax.Var | tvm.ir.GenericConst | relax.ShapeExpr):
+            return value
+        if not isinstance(value.ty, relax.TensorType):
+            return value
+        return self.bb.emit(value, name_hint=hint)
+
+
+class _Watched:
+    """Stands in for a graph whose nodes are looked at one by one."""
+
+    def __init__(self, nodes: Iterator[onnx.NodeProto]) -> None:
+        self.node = nodes

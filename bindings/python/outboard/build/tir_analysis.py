@@ -1,0 +1,114 @@
+"""Questions about loop programs that the schedules ask: what an expression reads, and with what stride."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tvm import s_tir, tirx
+from tvm.ir import Call, Expr, PrimType, TensorLoad, Var
+from tvm.tirx import stmt as st
+
+_PARTS = ("a", "b", "value", "condition", "true_value", "false_value")
+
+# Calls that cost as little as an addition.
+_CHEAP_CALLS = frozenset(("likely", "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right", "fabs"))
+
+
+def children(expr: Expr) -> Iterator[Expr]:
+    """The operands of an expression."""
+    if isinstance(expr, Call):
+        yield from expr.args
+    elif isinstance(expr, TensorLoad):
+        yield from expr.indices
+    else:
+        for name in _PARTS:
+            part = getattr(expr, name, None)
+            if isinstance(part, Expr):
+                yield part
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """An expression and all it is made of."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def loads(expr: Expr) -> list[TensorLoad]:
+    """Every element of a buffer that an expression reads."""
+    return [e for e in walk(expr) if isinstance(e, TensorLoad)]
+
+
+def store_of(block: s_tir.SBlock) -> st.BufferStore | None:
+    """The one store a block consists of, or None when it is more than that."""
+    return block.body if isinstance(block.body, st.BufferStore) else None
+
+
+def is_expensive(expr: Expr) -> bool:
+    """Whether to compute an expression twice costs more than to keep its result."""
+    for e in walk(expr):
+        if isinstance(e, Call) and e.op.name.rpartition(".")[2] not in _CHEAP_CALLS:
+            return True
+        if isinstance(e, tirx.Div | tirx.Mod | tirx.FloorDiv | tirx.FloorMod) and reads_memory(e):
+            return True
+    return False
+
+
+def reads_memory(expr: Expr) -> bool:
+    """Whether an element of a buffer is read anywhere in an expression."""
+    return any(isinstance(e, TensorLoad) for e in walk(expr))
+
+
+def dtype_of(expr: Expr) -> str:
+    """The element type of an expression, as TVM writes it."""
+    ty = expr.ty
+    return str(ty.dtype) if isinstance(ty, PrimType) else str(ty)
+
+
+def buffer_shape(buffer: Var) -> list[int] | None:
+    """The shape of a buffer, or None when it is not fixed."""
+    dims = list(buffer.ty.shape)
+    return [int(d) for d in dims] if all(isinstance(d, tirx.IntImm) for d in dims) else None
+
+
+def stride(buffer: Var, indices: Sequence[Expr], var: Var) -> int | None:
+    """How far an access moves, in elements, when ``var`` goes from 0 to 1; None when that cannot be told."""
+    shape = buffer_shape(buffer)
+    if shape is None:
+        return None
+    places = []
+    for value in (0, 1):
+        place = 0
+        for index, dim in zip(indices, shape, strict=True):
+            number = _evaluate(index, {var: value})
+            if number is None:
+                return None
+            place = place * dim + number
+        places.append(place)
+    return places[1] - places[0]
+
+
+def _evaluate(expr: Expr, values: Mapping[Var, int]) -> int | None:
+    """The value of an index expression in which variables that are not given are zero."""
+    if isinstance(expr, Var):
+        return next((v for var, v in values.items() if var.same_as(expr)), 0)
+    if isinstance(expr, tirx.IntImm):
+        return int(expr.value)
+    if isinstance(expr, tirx.Cast):
+        return _evaluate(expr.value, values)
+    function = _ARITHMETIC.get(type(expr))
+    if function is None:
+        return None
+    a, b = _evaluate(expr.a, values), _evaluate(expr.b, values)
+    return None if a is None or b is None else function(a, b)
+
+
+_ARITHMETIC: dict[type, Callable[[int, int], int | None]] = {
+    tirx.Add: lambda a, b: a + b,
+    tirx.Sub: lambda a, b: a - b,
+    tirx.Mul: lambda a, b: a * b,
+    tirx.Min: min,
+    tirx.Max: max,
+    tirx.FloorDiv: lambda a, b: a // b if b else None,
+    tirx.FloorMod: lambda a, b: a % b if b else None,
+}
