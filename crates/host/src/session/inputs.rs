@@ -1,0 +1,299 @@
+//! Inputs of a call: tensors that are copied into the input window, and buffers that live in it.
+
+use super::Session;
+use crate::arena::Arena;
+use crate::module::descriptor_region;
+use crate::{Error, Module};
+use outboard_tensor::{DType, Shape, Tensor, TensorView};
+use outboard_wire::{MAX_DIMS, TensorDesc, round64};
+use std::sync::{Arc, Weak};
+
+/// Tensors start at multiples of this.
+const TENSOR_ALIGN: u64 = 64;
+
+/// One input of a call.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Input<'a> {
+    /// A tensor anywhere: it is copied into the input window.
+    Copied(TensorView<'a>),
+    /// A buffer of the input window: nothing is copied.
+    Staged(&'a InputBuffer),
+}
+
+impl<'a> From<&'a Tensor> for Input<'a> {
+    fn from(tensor: &'a Tensor) -> Self {
+        Self::Copied(tensor.view())
+    }
+}
+
+impl<'a> From<TensorView<'a>> for Input<'a> {
+    fn from(view: TensorView<'a>) -> Self {
+        Self::Copied(view)
+    }
+}
+
+impl<'a> From<&'a InputBuffer> for Input<'a> {
+    fn from(buffer: &'a InputBuffer) -> Self {
+        Self::Staged(buffer)
+    }
+}
+
+impl Input<'_> {
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Self::Copied(view) => view.dtype(),
+            Self::Staged(buffer) => buffer.dtype,
+        }
+    }
+
+    /// Shape.
+    pub fn shape(&self) -> &Shape {
+        match self {
+            Self::Copied(view) => view.shape(),
+            Self::Staged(buffer) => &buffer.shape,
+        }
+    }
+
+    /// Bytes to be copied.
+    fn copied(&self) -> Option<&[u8]> {
+        match self {
+            Self::Copied(view) => Some(view.bytes()),
+            Self::Staged(_) => None,
+        }
+    }
+}
+
+/// A typed buffer in the input window, filled in place through [`Session::input_bytes_mut`]. Its room is free again when it
+/// is dropped.
+#[derive(Debug)]
+pub struct InputBuffer {
+    dtype: DType,
+    shape: Shape,
+    /// First byte in the input window.
+    pub(super) offset: usize,
+    len: usize,
+    /// Which window it belongs to; unique in this process.
+    window: u64,
+    _live: Arc<()>,
+}
+
+impl InputBuffer {
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+}
+
+/// Buffers of the input window that somebody holds.
+#[derive(Debug, Default)]
+pub(super) struct StagedInputs {
+    /// Which input window this is; changes when the window is replaced.
+    window: u64,
+    blocks: Vec<(u64, u64, Weak<()>)>,
+}
+
+impl StagedInputs {
+    /// The blocks in use, without those whose buffers are gone.
+    fn live(&mut self) -> &[(u64, u64, Weak<()>)] {
+        self.blocks.retain(|(_, _, live)| live.strong_count() > 0);
+        &self.blocks
+    }
+}
+
+impl Session {
+    /// Makes the input window at least this large, which is possible while no buffer in it is in use.
+    pub(super) fn grow_input(&mut self, bytes: u64) -> Result<(), Error> {
+        let reserved = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        if bytes <= reserved {
+            return Ok(());
+        }
+        let live = self.staged.live().len();
+        if live > 0 {
+            return Err(Error::BuffersInUse { live });
+        }
+        let old = self.buffers.input.take();
+        let (window, grown) = self.replace("input", old, bytes);
+        self.buffers.input = window;
+        self.staged.window = super::next_epoch();
+        grown
+    }
+
+    pub(super) fn grow_output(&mut self, bytes: u64) -> Result<(), Error> {
+        let reserved = self.buffers.output.as_ref().map_or(0, |buffer| buffer.window().size);
+        if bytes <= reserved {
+            return Ok(());
+        }
+        let old = self.buffers.output.take();
+        let (window, grown) = self.replace("output", old, bytes);
+        self.buffers.output = window;
+        grown
+    }
+
+    /// Releases a window and takes a larger one; without room for it, takes back what there was.
+    fn replace(
+        &mut self,
+        name: &'static str,
+        old: Option<crate::Buffer>,
+        bytes: u64,
+    ) -> (Option<crate::Buffer>, Result<(), Error>) {
+        let reserved = old.as_ref().map_or(0, |buffer| buffer.window().size);
+        if let Some(old) = old {
+            self.link.transport.release(old);
+        }
+        match self.link.transport.allocate(bytes) {
+            Ok(window) => (Some(window), Ok(())),
+            Err(error) => {
+                let reason = error.to_string();
+                let kept = if reserved > 0 { self.link.transport.allocate(reserved).ok() } else { None };
+                (kept, Err(Error::WindowTooSmall { window: name, needed: bytes, reserved, reason }))
+            }
+        }
+    }
+
+    /// Makes a buffer in the input window that can be filled in place and given to any number of calls without a copy.
+    ///
+    /// # Errors
+    /// The shape is impossible, the window has no room and cannot grow, or the handle is stale.
+    pub fn input(&mut self, module: &Module, dtype: DType, shape: Shape) -> Result<InputBuffer, Error> {
+        self.check_epoch(module)?;
+        let len = shape.bytes(dtype).map_err(outboard_tensor::TensorError::from)?;
+        let front = module.input_data_offset();
+        if let Some(buffer) = self.place_staged(front, dtype, &shape, len)? {
+            return Ok(buffer);
+        }
+        let needed = round64(len as u64).and_then(|len| front.checked_add(len)).unwrap_or(u64::MAX);
+        let reserved = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        if self.staged.live().is_empty() {
+            self.grow_input(needed)?;
+        }
+        self.place_staged(front, dtype, &shape, len)?.ok_or_else(|| Error::WindowTooSmall {
+            window: "input",
+            needed,
+            reserved,
+            reason: "other buffers in it are in use".to_owned(),
+        })
+    }
+
+    fn place_staged(
+        &mut self,
+        front: u64,
+        dtype: DType,
+        shape: &Shape,
+        len: usize,
+    ) -> Result<Option<InputBuffer>, Error> {
+        let Some(mut arena) = self.input_arena(front)? else { return Ok(None) };
+        let Some(start) = arena.allocate(len as u64) else { return Ok(None) };
+        let live = Arc::new(());
+        self.staged.blocks.push((start, len as u64, Arc::downgrade(&live)));
+        let offset = usize::try_from(start).unwrap_or(usize::MAX);
+        Ok(Some(InputBuffer { dtype, shape: shape.clone(), offset, len, window: self.staged.window, _live: live }))
+    }
+
+    /// What is free in the input window behind the first `front` bytes; `None` when the window is not even that large.
+    fn input_arena(&mut self, front: u64) -> Result<Option<Arena>, Error> {
+        let size = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        // Blocks are whole multiples of the alignment; a last odd piece of the window holds none.
+        let Some(room) = (size & !(TENSOR_ALIGN - 1)).checked_sub(front) else { return Ok(None) };
+        let mut arena = Arena::new(front, room, TENSOR_ALIGN);
+        for (start, len, _) in self.staged.live() {
+            // A buffer that lies under the descriptors of this call takes no room behind them.
+            if *start >= front {
+                arena.occupy(*start, *len);
+            }
+        }
+        Ok(Some(arena))
+    }
+
+    /// The bytes of a buffer.
+    ///
+    /// # Errors
+    /// The window it lies in has been replaced.
+    pub fn input_bytes(&self, buffer: &InputBuffer) -> Result<&[u8], Error> {
+        match &self.buffers.input {
+            Some(window) if buffer.window == self.staged.window => window.bytes(buffer.offset, buffer.len),
+            _ => Err(Error::StaleBuffer { index: 0 }),
+        }
+    }
+
+    /// The bytes of a buffer, to be filled in place. They are the host's until the next call.
+    ///
+    /// # Errors
+    /// The window it lies in has been replaced.
+    pub fn input_bytes_mut(&mut self, buffer: &InputBuffer) -> Result<&mut [u8], Error> {
+        let current = self.staged.window;
+        match &mut self.buffers.input {
+            Some(window) if buffer.window == current => window.bytes_mut(buffer.offset, buffer.len),
+            _ => Err(Error::StaleBuffer { index: 0 }),
+        }
+    }
+
+    /// Puts the inputs of a call into the input window and describes them.
+    pub(super) fn place_inputs(&mut self, module: &Module, inputs: &[Input<'_>]) -> Result<Vec<TensorDesc>, Error> {
+        let front = module.input_data_offset().max(descriptor_region(inputs.len()));
+        let copied: u64 = inputs
+            .iter()
+            .filter_map(Input::copied)
+            .try_fold(front, |sum, bytes| sum.checked_add(round64((bytes.len() as u64).max(1))?))
+            .unwrap_or(u64::MAX);
+        if self.staged.live().is_empty() {
+            self.grow_input(copied)?;
+        }
+        let reserved = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        let too_small = |reason: &str| Error::WindowTooSmall {
+            window: "input",
+            needed: copied,
+            reserved,
+            reason: reason.to_owned(),
+        };
+        let mut arena = self.input_arena(front)?.ok_or_else(|| too_small("buffers in it are in use"))?;
+        let mut descriptors = Vec::with_capacity(inputs.len());
+        for (index, input) in inputs.iter().enumerate() {
+            let (offset, len) = match input {
+                Input::Staged(buffer) => {
+                    self.check_staged(index, buffer, front)?;
+                    (buffer.offset, buffer.len)
+                }
+                Input::Copied(view) => {
+                    let bytes = view.bytes();
+                    let start = arena.allocate(bytes.len() as u64);
+                    let start = start.ok_or_else(|| too_small("buffers in it are in use"))?;
+                    let offset = usize::try_from(start).unwrap_or(usize::MAX);
+                    if let Some(window) = &mut self.buffers.input {
+                        window.write(offset, bytes)?;
+                    }
+                    (offset, bytes.len())
+                }
+            };
+            let base = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().base);
+            descriptors.push(descriptor(index, input, base + offset as u64, len as u64)?);
+        }
+        Ok(descriptors)
+    }
+
+    fn check_staged(&self, index: usize, buffer: &InputBuffer, front: u64) -> Result<(), Error> {
+        if buffer.window != self.staged.window {
+            return Err(Error::StaleBuffer { index });
+        }
+        if (buffer.offset as u64) < front {
+            let reason = "its buffer was made for a module with fewer inputs and lies where this call's descriptors go";
+            return Err(Error::InputUnsupported { index, reason: reason.to_owned() });
+        }
+        Ok(())
+    }
+}
+
+fn descriptor(index: usize, input: &Input<'_>, address: u64, len: u64) -> Result<TensorDesc, Error> {
+    let (code, bits) = input.dtype().dlpack();
+    let dims = input.shape().to_signed().map_err(outboard_tensor::TensorError::from)?;
+    TensorDesc::new(address, len, code.into(), bits.into(), &dims).ok_or_else(|| Error::InputUnsupported {
+        index,
+        reason: format!("it has {} dimensions; the protocol carries at most {MAX_DIMS}", dims.len()),
+    })
+}
