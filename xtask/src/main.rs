@@ -1,2 +1,66 @@
-//! placeholder
-fn main() {}
+//! Outboard's own commands: `cargo xtask demo`, `cargo xtask test` and what they need.
+//!
+//! Every command sets up what it needs first: it says what is missing, asks before it installs anything, and is quick when
+//! there is nothing left to do.
+
+mod demo;
+mod fuzz;
+mod python;
+mod run;
+mod setup;
+mod test;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Set up, demonstrate and test Outboard", max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Name the types of files with a pretrained network on the simulated C7x
+    ///
+    /// Sets up what is missing, compiles magika (a file-type network) to a device module, runs it on the simulated C7x over
+    /// files of this clone, and compares every answer with onnxruntime. Ends with the line `demo: ok`.
+    Demo {
+        /// Files to look at besides the usual ones
+        files: Vec<PathBuf>,
+        /// Use neither Python nor the network: run a checked-in network, built by the C compiler alone
+        #[arg(long)]
+        offline: bool,
+        #[command(flatten)]
+        consent: setup::Consent,
+    },
+    /// Run every test: Rust, doc tests, Python, end to end
+    Test {
+        /// Also run the tests of the parsers and the loader under Miri (needs the nightly toolchain's component)
+        #[arg(long)]
+        miri: bool,
+        #[command(flatten)]
+        consent: setup::Consent,
+    },
+    /// Feed mutated inputs to every parser
+    Fuzz {
+        /// Seconds for each target
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
+    /// Install what the other commands need, and nothing else
+    Setup {
+        #[command(flatten)]
+        consent: setup::Consent,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Demo { files, offline, consent } => demo::run(&files, offline, &consent),
+        Command::Test { miri, consent } => test::run(miri, &consent),
+        Command::Fuzz { seconds } => fuzz::run(seconds),
+        Command::Setup { consent } => setup::everything(&consent),
+    }
+}

@@ -1,0 +1,154 @@
+//! What the commands need from the machine, and how to get it.
+
+use crate::run::{check, exists, output, result, say};
+use crate::{python, run};
+use anyhow::{Context, Result, bail};
+use std::io::{BufRead, IsTerminal};
+use std::process::Command;
+
+/// Whether packages may be installed.
+#[derive(clap::Args, Clone)]
+pub struct Consent {
+    /// Install missing packages without asking
+    #[arg(long)]
+    pub yes: bool,
+}
+
+impl Consent {
+    /// Asks the person at the terminal, unless the answer was given already.
+    fn asks(&self, what: &str) -> Result<bool> {
+        if self.yes || std::env::var_os("CI").is_some() {
+            return Ok(true);
+        }
+        if !std::io::stdin().is_terminal() {
+            bail!("{what}: there is no terminal to ask; pass --yes to allow it");
+        }
+        say(format_args!("{what}? [y/N]"));
+        let mut answer = String::new();
+        std::io::stdin().lock().read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+}
+
+/// A program that must be there, and the Debian packages that bring it.
+struct Need {
+    what: &'static str,
+    present: fn() -> bool,
+    packages: &'static [&'static str],
+}
+
+const C_COMPILER: Need = Need {
+    what: "a C compiler",
+    present: || output("cc", &["--version"]).is_some() && exists("ld"),
+    packages: &["gcc", "libc6-dev", "binutils"],
+};
+const PYTHON: Need = Need {
+    what: "Python 3.10 or newer with venv",
+    present: || {
+        let probe = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
+        output("python3", &["-c", probe]).is_some()
+    },
+    packages: &["python3", "python3-venv"],
+};
+const CROSS_COMPILER: Need = Need {
+    what: "a C compiler for AArch64, which shows that generated C is plain C",
+    present: || exists("aarch64-linux-gnu-gcc"),
+    packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
+};
+const QEMU_XTENSA: Need = Need {
+    what: "qemu-xtensa, the oracle of the Xtensa engine",
+    present: || exists("qemu-xtensa"),
+    packages: &["qemu-user"],
+};
+
+/// What building and running a module from C needs.
+///
+/// # Errors
+/// Something is missing and may not or cannot be installed.
+pub fn for_c(consent: &Consent) -> Result<()> {
+    satisfy(&[C_COMPILER], consent)
+}
+
+/// What the full demo needs: C and the Python environment. Returns the environment.
+///
+/// # Errors
+/// As for [`for_c`].
+pub fn for_models(consent: &Consent) -> Result<python::Environment> {
+    satisfy(&[C_COMPILER, PYTHON], consent)?;
+    python::Environment::ready(|what| consent.asks(what))
+}
+
+/// What all tests need. Returns the Python environment.
+///
+/// # Errors
+/// As for [`for_c`].
+pub fn for_tests(consent: &Consent) -> Result<python::Environment> {
+    satisfy(&[C_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA], consent)?;
+    components(&["rustfmt", "clippy", "rust-src"], consent)?;
+    python::Environment::ready(|what| consent.asks(what))
+}
+
+/// Installs everything.
+///
+/// # Errors
+/// As for [`for_c`].
+pub fn everything(consent: &Consent) -> Result<()> {
+    for_tests(consent)?;
+    result("setup: ok");
+    Ok(())
+}
+
+fn satisfy(needs: &[Need], consent: &Consent) -> Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| !(need.present)()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
+    for need in &missing {
+        say(format_args!("missing: {} (Debian: {})", need.what, need.packages.join(" ")));
+    }
+    let names = packages.join(" ");
+    if !exists("apt-get") {
+        bail!("this system has no apt-get: install what the Debian packages {names} contain, then run this again");
+    }
+    if !consent.asks(&format!("Install the Debian packages {names}"))? {
+        bail!("not installed: {names}");
+    }
+    apt(&["update", "-q"])?;
+    apt(&[&["install", "-y", "-q", "--no-install-recommends"], packages.as_slice()].concat())?;
+    match missing.iter().find(|need| !(need.present)()) {
+        None => Ok(()),
+        Some(need) => bail!("{} is still missing after installing {}", need.what, need.packages.join(" ")),
+    }
+}
+
+/// Runs apt-get as root: directly, or through sudo.
+fn apt(arguments: &[&str]) -> Result<()> {
+    let is_root = output("id", &["-u"]).is_some_and(|id| id.trim() == "0");
+    let mut command = if is_root {
+        Command::new("apt-get")
+    } else if exists("sudo") {
+        let mut sudo = Command::new("sudo");
+        sudo.arg("apt-get");
+        sudo
+    } else {
+        bail!("installing packages needs root: run as root, or install sudo");
+    };
+    check(command.env("DEBIAN_FRONTEND", "noninteractive").args(arguments))
+}
+
+/// Components of the pinned toolchain.
+fn components(names: &[&str], consent: &Consent) -> Result<()> {
+    let installed = output("rustup", &["component", "list", "--installed"])
+        .context("rustup is needed for the pinned toolchain: see https://rustup.rs")?;
+    let missing: Vec<&str> =
+        names.iter().copied().filter(|name| !installed.lines().any(|line| line.starts_with(name))).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if !consent.asks(&format!("Add the rustup components {list}"))? {
+        bail!("not added: {list}");
+    }
+    check(Command::new("rustup").current_dir(run::root()).args(["component", "add"]).args(missing))
+}
