@@ -29,6 +29,7 @@
 
 extern crate alloc;
 
+pub mod archive;
 mod bytes;
 mod consts;
 mod dynamic;
@@ -37,6 +38,7 @@ mod error;
 mod hash;
 mod limits;
 mod note;
+pub mod pi;
 mod relocation;
 mod section;
 mod segment;

@@ -34,6 +34,7 @@ mod table;
 pub mod aarch64;
 pub mod c7x;
 pub mod x86_64;
+pub mod xtensa;
 
 pub use apply::{ApplyError, Inputs, Recipe};
 pub use row::{Expr, Field, Place, Range, Row, Site};
