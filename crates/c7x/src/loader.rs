@@ -2,12 +2,12 @@
 
 use crate::memory::MainBytes;
 use crate::models::Constants;
+use crate::platform::Platform;
 use crate::pool::{Owner, Pool};
 use crate::runtime::Runtime;
 use core::cell::RefCell;
-use outboard_link::{
-    ExportTable, Initialisers, LoadError, LoadRequest, LoadedModule, Machine, SegmentRequest, TargetMemory,
-};
+use outboard_elf::Elf;
+use outboard_link::{Initialisers, LoadError, LoadRequest, LoadedModule, Machine, SegmentRequest, TargetMemory};
 use outboard_wire::IoMeta;
 
 /// Entry point of a compiled model.
@@ -31,6 +31,13 @@ pub struct Module {
     pub constants: Option<Constants>,
     /// Declared I/O sizes, when there are any.
     pub io: Option<IoMeta>,
+}
+
+impl Module {
+    /// Whether part of the module lies where it was staged, so that staging must stay as it is.
+    pub fn in_staging(&self) -> bool {
+        self.image.segments().iter().any(|segment| segment.in_place)
+    }
 }
 
 /// The MAIN pool as the loader sees it.
@@ -75,33 +82,49 @@ impl Runtime {
     }
 }
 
-/// What of the device a module is loaded against.
-pub(crate) struct Device<'a> {
-    pub exports: &'a ExportTable,
-    pub machine: Machine,
-    pub has_cpu_feature: &'a dyn Fn(&str) -> bool,
-}
-
 /// Loads the file at the start of staging.
+///
+/// Read-only data is copied into MAIN, so that staging can be written again. Only when it does not fit there is it used
+/// where it is staged, which the board does always; the caller must then keep staging as it is.
 pub(crate) fn load(
     runtime: &RefCell<Runtime>,
-    device: &Device<'_>,
+    platform: &impl Platform,
     size: u64,
     handle: u32,
+) -> Result<LoadedModule, LoadError> {
+    match load_at(runtime, platform, size, handle, None) {
+        Err(LoadError::OutOfMemory { .. }) => {
+            let staging = runtime.borrow().memory.map().staging.base;
+            load_at(runtime, platform, size, handle, Some(staging))
+        }
+        other => other,
+    }
+}
+
+fn load_at(
+    runtime: &RefCell<Runtime>,
+    platform: &impl Platform,
+    size: u64,
+    handle: u32,
+    staging: Option<u64>,
 ) -> Result<LoadedModule, LoadError> {
     let mut runtime = runtime.borrow_mut();
     let limit = runtime.memory.map().staging.size;
     let Some((file, mut memory)) = runtime.loading(size, Owner::Module(handle)) else {
         return Err(LoadError::SegmentTooLarge { what: "the staged file", size, limit });
     };
+    // The machine decides which exports a module sees; what is no ELF file at all is refused by the loader in its own words.
+    let machine = Elf::parse(file).ok().and_then(|elf| Machine::from_elf(elf.header().machine));
+    let machine = machine.unwrap_or(platform.machine());
+    let has_cpu_feature = |name: &str| platform.has_cpu_feature(name);
     let request = LoadRequest {
         file,
         name: "staged module",
-        staging: None,
-        exports: device.exports,
-        cpu_features: Some(device.has_cpu_feature),
-        machines: &[device.machine],
-        initialisers: Initialisers::Collect,
+        staging,
+        exports: platform.exports(machine),
+        cpu_features: Some(&has_cpu_feature),
+        machines: platform.machines(),
+        initialisers: if machine == platform.machine() { Initialisers::Collect } else { Initialisers::Refuse },
     };
     outboard_link::load(&request, &mut memory)
 }

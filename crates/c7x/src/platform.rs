@@ -54,11 +54,14 @@ pub trait Platform {
     /// Writes a line to the trace.
     fn trace(&mut self, line: fmt::Arguments<'_>);
 
-    /// The symbols modules may import.
-    fn exports(&self) -> &ExportTable;
+    /// The symbols modules for a machine may import: addresses that its code can call.
+    fn exports(&self, machine: Machine) -> &ExportTable;
 
-    /// The instruction set modules must have to run here.
+    /// The instruction set that runs here.
     fn machine(&self) -> Machine;
+
+    /// The instruction sets that load here: all but [`Platform::machine`] are verified, not run.
+    fn machines(&self) -> &[Machine];
 
     /// Whether the CPU has a feature that a module's note names.
     fn has_cpu_feature(&self, name: &str) -> bool;

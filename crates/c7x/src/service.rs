@@ -4,7 +4,7 @@
 
 mod infer;
 
-use crate::loader::{self, Device, Module};
+use crate::loader::{self, Module};
 use crate::models::{self, Constants, ModelError};
 use crate::platform::{Incoming, Platform};
 use crate::pool::{Exhausted, Owner};
@@ -160,10 +160,17 @@ impl<P: Platform> Service<P> {
         self.answer(MessageType::SetPrintfBuf, seq, status);
     }
 
-    /// Whether a staged file may have this size.
-    fn staged(&self, size: u32) -> bool {
+    /// Whether a file of this size may be staged now.
+    fn check_staged(&mut self, size: u32) -> Result<(), (Status, Option<Exhausted>)> {
         let staging = self.runtime.borrow().memory.map().staging;
-        size > 0 && u64::from(size) <= staging.size
+        if size == 0 || u64::from(size) > staging.size {
+            return Err((Status::Size, None));
+        }
+        if let Some(module) = self.modules.values().find(|module| module.in_staging()).map(|module| module.handle) {
+            self.explain(&format!("[DLOAD] ERROR: module {module} still uses its data in staging; unload it first"));
+            return Err((Status::Busy, None));
+        }
+        Ok(())
     }
 
     fn dyn_load(&mut self, seq: u32, message: &[u8]) {
@@ -203,9 +210,7 @@ impl<P: Platform> Service<P> {
     }
 
     fn load(&mut self, size: u32) -> Result<u32, (Status, Option<Exhausted>)> {
-        if !self.staged(size) {
-            return Err((Status::Size, None));
-        }
+        self.check_staged(size)?;
         {
             let mut runtime = self.runtime.borrow_mut();
             runtime.reset_printf();
@@ -221,12 +226,7 @@ impl<P: Platform> Service<P> {
         let staging = self.runtime.borrow().memory.map().staging.base;
         self.platform.invalidate(staging, size.into());
         let handle = self.next_handle;
-        let device = Device {
-            exports: self.platform.exports(),
-            machine: self.platform.machine(),
-            has_cpu_feature: &|name| self.platform.has_cpu_feature(name),
-        };
-        let image = loader::load(&self.runtime, &device, size.into(), handle).map_err(|error| {
+        let image = loader::load(&self.runtime, &self.platform, size.into(), handle).map_err(|error| {
             self.explain(&format!("[DLOAD] ERROR: {error}"));
             match error {
                 LoadError::OutOfMemory { oom, .. } => {
@@ -236,7 +236,9 @@ impl<P: Platform> Service<P> {
                 _ => (Status::Load, None),
             }
         })?;
-        if let Err(reason) = self.platform.seal(&image) {
+        if image.machine() == self.platform.machine()
+            && let Err(reason) = self.platform.seal(&image)
+        {
             self.explain(&format!("[DLOAD] ERROR: {reason}"));
             loader::release(&self.runtime, handle, image);
             return Err((Status::Load, None));
@@ -278,15 +280,18 @@ impl<P: Platform> Service<P> {
     /// Unloads in the order that keeps everything valid until its last use: module cleanup, registers, constants, memory.
     fn unload(&mut self, handle: u32) -> bool {
         let Some(module) = self.modules.get(&handle) else { return false };
+        let runs_here = module.image.machine() == self.platform.machine();
         let cleanup = module.image.symbol(loader::TIDL_CLEANUP);
-        for function in cleanup.iter().chain(module.image.finalisers()) {
+        for function in cleanup.iter().chain(module.image.finalisers()).filter(|_| runs_here) {
             let _active = Runtime::activate(&self.runtime, handle);
             self.platform.call_void(handle, &module.image, *function);
         }
         self.reclaim(handle);
         self.runtime.borrow_mut().drop_symbols(handle);
         if let Some(module) = self.modules.remove(&handle) {
-            self.platform.unseal(&module.image);
+            if module.image.machine() == self.platform.machine() {
+                self.platform.unseal(&module.image);
+            }
             loader::release(&self.runtime, handle, module.image);
             self.platform.trace(format_args!("[DLOAD] Unloaded module handle={handle}"));
         }
@@ -332,9 +337,7 @@ impl<P: Platform> Service<P> {
 
     /// Copies staged weights into MAIN, so that the next staged file does not overwrite them, and builds their constants.
     fn load_model(&mut self, size: u32) -> Result<(u32, Constants), (Status, Option<Exhausted>)> {
-        if !self.staged(size) {
-            return Err((Status::Size, None));
-        }
+        self.check_staged(size)?;
         if self.models.len() >= self.limits.models {
             let limit = self.limits.models;
             self.explain(&format!("ERROR: {limit} models are loaded, which is all this device holds; unload one"));

@@ -415,3 +415,46 @@ fn a_module_that_needs_a_cpu_feature_the_device_lacks_is_refused_by_name() {
     assert_eq!(reply.header.status(), Some(Status::Load));
     assert!(device.printed().contains("quantum"), "{}", device.printed());
 }
+
+#[test]
+fn a_c7x_module_loads_and_verifies_but_running_it_names_the_instruction_set() {
+    let mut device = Device::new();
+    let before = device.free();
+    let reply = device.load(include_bytes!("data/staged.out"));
+    assert_eq!(reply.header.status(), Some(Status::Success), "{}", device.printed());
+    let handle = reply.module_handle.get();
+    let (fixed, _) = device.infer(handle, InferFlags::default(), &[desc(INPUT.base, 16)]);
+    assert_eq!(fixed.header.status(), Some(Status::Call));
+    assert!(device.printed().contains("is c7x code"), "{}", device.printed());
+    let other = device.load(&build_text(ECHO)).module_handle.get();
+    assert_eq!(other, handle + 1, "the module's data was copied out of staging");
+    for handle in [handle, other] {
+        assert_eq!(device.status_of(DynUnload::new(1, handle).as_bytes()), 0);
+    }
+    assert_eq!(device.free(), before);
+}
+
+#[test]
+fn a_module_whose_data_fits_only_in_staging_keeps_staging_until_it_is_unloaded() {
+    let mut device = Device::new();
+    let file = include_bytes!("data/staged.out");
+    // Leaves a little room in MAIN: enough for the module's code, too little for its 32 KiB of constants.
+    let hog = "void *tvm_dsp_alloc(size_t size, size_t align, int pool);
+      int cg_main_dsp(TVMFFIAny *in, int n, TVMFFIAny *c, TVMFFIAny *out) { (void)n; (void)c;
+      size_t size = 352u << 20;
+      while (!tvm_dsp_alloc(size, 128, 1)) size -= 8192;
+      *out = in[0]; return 0; }";
+    let filler = device.load(&build_text(hog)).module_handle.get();
+    device.infer(filler, InferFlags::default(), &[desc(INPUT.base, 16)]);
+    let reply = device.load(file);
+    assert_eq!(reply.header.status(), Some(Status::Success), "{}", device.printed());
+    let handle = reply.module_handle.get();
+    assert_eq!(device.load(file).header.status(), Some(Status::Busy));
+    let expected = format!("module {handle} still uses its data in staging");
+    assert!(device.printed().contains(&expected), "{}", device.printed());
+    assert_eq!(device.status_of(ModelLoad::new(1, 64).as_bytes()), Status::Busy.code());
+    for handle in [handle, filler] {
+        assert_eq!(device.status_of(DynUnload::new(1, handle).as_bytes()), 0);
+    }
+    assert_eq!(device.load(file).header.status(), Some(Status::Success));
+}

@@ -23,6 +23,7 @@ macro_rules! exports {
         ]
     };
 }
+#[cfg(feature = "sim")]
 pub(crate) use exports;
 
 /// What the runtime itself exports.

@@ -121,6 +121,12 @@ impl<P: Platform> Service<P> {
         large: bool,
     ) -> Result<Job, Status> {
         let module = self.modules.get(&handle).ok_or(Status::Handle)?;
+        let (needs, runs) = (module.image.machine(), self.platform.machine());
+        if needs != runs {
+            self.runtime.borrow_mut().reset_printf();
+            self.explain(&format!("ERROR: module {handle} is {needs} code, which loads and verifies here; this device runs {runs} code only"));
+            return Err(Status::Call);
+        }
         let Some(entry) = module.image.symbol(ENTRY) else {
             self.runtime.borrow_mut().reset_printf();
             self.explain(&format!("ERROR: module {handle} does not export {ENTRY}"));

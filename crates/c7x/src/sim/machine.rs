@@ -11,6 +11,11 @@ use std::vec::Vec;
 
 /// Cycles a second of the simulated clock: counts are raw monotonic nanoseconds at this rate.
 const CLOCK_HZ: u64 = 1_000_000_000;
+/// The instruction set of this process.
+const HOST: Machine = match Machine::host() {
+    Some(machine) => machine,
+    None => panic!("the simulated device runs on x86-64 and AArch64 hosts"),
+};
 /// How long a receive waits before the service logs that it is idle, as on the board.
 const RECEIVE: Duration = Duration::from_secs(30);
 
@@ -24,6 +29,7 @@ type VoidFunction = unsafe extern "C" fn();
 pub(super) struct SimMachine {
     port: &'static Port,
     exports: ExportTable,
+    board_exports: ExportTable,
     regions: Vec<Mapping>,
     started: Instant,
     traced: bool,
@@ -32,7 +38,7 @@ pub(super) struct SimMachine {
 impl SimMachine {
     pub(super) fn new(port: &'static Port, exports: ExportTable, regions: Vec<Mapping>) -> Self {
         let traced = std::env::var_os("OUTBOARD_DEVICE_TRACE").is_some_and(|value| value != "0");
-        Self { port, exports, regions, started: Instant::now(), traced }
+        Self { port, exports, board_exports: super::board_export_table(), regions, started: Instant::now(), traced }
     }
 
     /// Whole pages `[address, address + len)` as a mapping and an offset in it.
@@ -111,12 +117,16 @@ impl Platform for SimMachine {
         }
     }
 
-    fn exports(&self) -> &ExportTable {
-        &self.exports
+    fn exports(&self, machine: Machine) -> &ExportTable {
+        if machine == Machine::C7x { &self.board_exports } else { &self.exports }
     }
 
     fn machine(&self) -> Machine {
-        Machine::host().unwrap_or(Machine::C7x)
+        HOST
+    }
+
+    fn machines(&self) -> &[Machine] {
+        &[HOST, Machine::C7x]
     }
 
     fn has_cpu_feature(&self, name: &str) -> bool {

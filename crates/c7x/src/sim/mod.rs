@@ -60,6 +60,15 @@ pub fn export_table() -> ExportTable {
     exported().map(|export| (export.name, export.address)).collect()
 }
 
+/// Address of the first exported symbol for C7x modules: inside the firmware's code region, one entry every 16 bytes.
+const BOARD_EXPORTS: u64 = 0xAD60_4000;
+
+/// The symbols that C7x modules may import, at addresses of the board's firmware. C7x code never runs here, so nothing stands at
+/// them; they let a module load and verify as it would on the board.
+pub fn board_export_table() -> ExportTable {
+    export_names().into_iter().zip((BOARD_EXPORTS..).step_by(16)).collect()
+}
+
 /// Names of all symbols the simulated device exports, sorted.
 pub fn export_names() -> Vec<&'static str> {
     let mut names: Vec<_> = exported().map(|export| export.name).collect();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use outboard_c7x::sim::export_table;
+use outboard_c7x::sim::{board_export_table, export_table};
 use outboard_c7x::{Entry, Incoming, Limits, Memory, MemoryMap, Platform, Runtime, Service};
 use outboard_link::{ExportTable, LoadedModule, Machine};
 use outboard_shm::{Mapping, Protection};
@@ -30,9 +30,15 @@ static REGIONS: LazyLock<Vec<Mapping>> = LazyLock::new(|| {
 /// One device at a time: they all use the same addresses.
 static ONE: Mutex<()> = Mutex::new(());
 
+const HOST: Machine = match Machine::host() {
+    Some(machine) => machine,
+    None => panic!("tests run on x86-64 or AArch64"),
+};
+
 /// A platform that calls native code and keeps every reply.
 pub struct Recorder {
     exports: ExportTable,
+    board_exports: ExportTable,
     pub replies: Vec<Vec<u8>>,
     pub trace: Vec<String>,
     clock: std::time::Instant,
@@ -81,11 +87,14 @@ impl Platform for Recorder {
     fn trace(&mut self, line: std::fmt::Arguments<'_>) {
         self.trace.push(line.to_string());
     }
-    fn exports(&self) -> &ExportTable {
-        &self.exports
+    fn exports(&self, machine: Machine) -> &ExportTable {
+        if machine == Machine::C7x { &self.board_exports } else { &self.exports }
+    }
+    fn machines(&self) -> &[Machine] {
+        &[HOST, Machine::C7x]
     }
     fn machine(&self) -> Machine {
-        Machine::host().expect("tests run on x86-64 or AArch64")
+        HOST
     }
     fn has_cpu_feature(&self, name: &str) -> bool {
         name != "quantum"
@@ -138,6 +147,7 @@ impl Device {
         let runtime = Runtime::new(memory).expect("the map has a printf buffer");
         let recorder = Recorder {
             exports: export_table(),
+            board_exports: board_export_table(),
             replies: Vec::new(),
             trace: Vec::new(),
             clock: std::time::Instant::now(),
