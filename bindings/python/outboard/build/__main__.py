@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import __version__
+from .command import Parser
 from .compiler import BuildResult, compile, write_whole
 from .errors import BuildError
 from .tensors import DTYPES
@@ -27,7 +28,7 @@ exit status: 0 when the module is written, 1 when it cannot be built; nothing is
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    p = argparse.ArgumentParser(
+    p = Parser(
         prog="python -m outboard.build",
         description="Compiles an ONNX model into a module that an Outboard device loads.",
         epilog=_EPILOG,

@@ -207,7 +207,6 @@ def _run(program: Program, kernels: dict[str, KernelC], names: dict[str, str], l
             continue
         arguments = [place(buffer) for buffer in step.arguments]
         arguments += [f"(void *)({layout.of_scratch(number, s.name)})" for s in kernels[step.kernel].scratch]
-        if step.label:
-            lines.append(f"  /* {_comment(step.label)} */")
+        lines += [f"  /* {_comment(node)} */" for node in step.nodes]
         lines.append(f"  {names[step.kernel]}({', '.join(arguments)});")
     return "\n".join([*lines, "}", ""])

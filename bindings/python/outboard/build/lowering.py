@@ -60,8 +60,13 @@ def lower_to_c(
     return Lowered(rendered.text, packed.blob, flat.outputs, rendered.workspace_bytes)
 
 
+def _node_names(nodes: Sequence[str]) -> str | None:
+    """How a message names the nodes that were fused into one kernel."""
+    return None if not nodes else nodes[0] if len(nodes) == 1 else f"{nodes[0]} to {nodes[-1]}"
+
+
 def _kernels(flat: Program, machine: Machine | None) -> dict[str, tir_to_c.KernelC]:
-    labels = {step.kernel: step.label for step in reversed(flat.steps) if isinstance(step, Step)}
+    labels = {step.kernel: _node_names(step.nodes) for step in reversed(flat.steps) if isinstance(step, Step)}
     vectors = schedule.Vectors(machine.vector_bytes, machine.vector_registers) if machine else schedule.Vectors()
     kernels = {}
     for name, function in flat.kernels.items():

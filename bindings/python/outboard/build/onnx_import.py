@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import re
 import warnings
@@ -10,14 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx
-import tvm
 from tvm import relax
-from tvm.ir import IRModule, Tuple
+from tvm.ir import GenericConst, IRModule, Tuple
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from .errors import BuildError
 from .onnx_load import node_label
+from .relax_simplify import shape_of
+
+# The importer stacks the operands of these and reduces the stack; taking them in pairs moves no data.
+_PAIRWISE = {"Max": relax.op.maximum, "Min": relax.op.minimum, "Sum": relax.op.add}
 
 _NODE_MARK = re.compile(r"^n(\d+)_")
 
@@ -46,8 +51,8 @@ def import_model(model: onnx.ModelProto) -> Imported:
         warnings.simplefilter("ignore")
         try:
             module = importer.from_onnx(model.graph, opset)
-        except BuildError:
-            raise
+        except BuildError as error:
+            raise BuildError(error.message, node=error.node or importer.current_label, hint=error.hint) from error
         except Exception as error:
             raise BuildError(f"the model cannot be imported: {summary(error)}", node=importer.current_label) from error
     return Imported(module, labels)
@@ -75,6 +80,28 @@ def summary(error: BaseException) -> str:
     return (telling or lines)[-1 if len(telling) == 1 else 0][:400]
 
 
+def _converted(op_name: str, inputs: Any, attrs: dict[str, Any]) -> relax.Expr | None:
+    """The operators that are imported better here; None for all others."""
+    if op_name in _PAIRWISE and inputs:
+        return functools.reduce(_PAIRWISE[op_name], list(inputs))
+    if op_name == "Gather" and isinstance(inputs[1], GenericConst):
+        return _gather(inputs[0], inputs[1].value.numpy(), int(attrs.get("axis", 0)))
+    return None
+
+
+def _gather(data: relax.Expr, indices: np.ndarray, axis: int) -> relax.Expr | None:
+    """Gather with known indices, which the importer would normalise at run time."""
+    shape = shape_of(data)
+    if shape is None or not shape:
+        return None
+    size = shape[axis]
+    if np.any((indices < -size) | (indices >= size)):
+        raise BuildError(f"an index is out of range: the axis has {size} elements")
+    return relax.op.take(
+        data, relax.const(np.where(indices < 0, indices + size, indices), "int64"), axis=axis % len(shape)
+    )
+
+
 class _Importer(onnx_frontend.ONNXGraphImporter):
     """TVM's importer, which also knows the node it is at and names its results after it."""
 
@@ -97,14 +124,18 @@ class _Importer(onnx_frontend.ONNXGraphImporter):
             yield node
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
-        result = super()._convert_operator(op_name, inputs, attrs, opset)
+        converted = _converted(op_name, inputs, attrs)
+        if converted is None:
+            result = super()._convert_operator(op_name, inputs, attrs, opset)
+        else:
+            result = self.bb.normalize(converted)
         hint = f"n{self._index}_{op_name}"
         if isinstance(result, Tuple):
             return Tuple([self._named(field, hint) for field in result.fields])
         return self._named(result, hint)
 
     def _named(self, value: Any, hint: str) -> Any:
-        if not isinstance(value, relax.Expr) or isinstance(value, relax.Var | tvm.ir.GenericConst | relax.ShapeExpr):
+        if not isinstance(value, relax.Expr) or isinstance(value, relax.Var | GenericConst | relax.ShapeExpr):
             return value
         if not isinstance(value.ty, relax.TensorType):
             return value

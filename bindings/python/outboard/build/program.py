@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tvm import relax, tirx
-from tvm.ir import Call, Expr, GenericConst, GlobalVar, IRModule, Op, Tuple, TupleGetItem, TupleType, Var
+from tvm.ir import Call, Expr, GenericConst, GlobalVar, Op, Tuple, TupleGetItem, TupleType, Var
 
 from .errors import BuildError
 from .onnx_import import Imported
-from .relax_lower import RESHAPES
+from .relax_lower import LoweredModule
+from .relax_simplify import RESHAPES
 from .tensors import DTYPES, MAX_DIMS, DType, TensorSpec
 
 MAX_OUTPUTS = 128
@@ -44,8 +45,8 @@ class Step:
     kernel: str
     arguments: tuple[Buffer, ...]
     results: int
-    label: str | None
-    """The ONNX node whose result this step gives."""
+    nodes: tuple[str, ...]
+    """The ONNX nodes this step computes."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,11 @@ class Program:
     steps: list[Step | Copy] = field(default_factory=list)
 
 
-def flatten(module: IRModule, imported: Imported, inputs: Sequence[TensorSpec], output_names: Sequence[str]) -> Program:
+def flatten(
+    lowered: LoweredModule, imported: Imported, inputs: Sequence[TensorSpec], output_names: Sequence[str]
+) -> Program:
     """The program of a module that relax_lower.py has lowered."""
-    return _Flattener(module, imported, inputs).program(output_names)
+    return _Flattener(lowered, imported, inputs).program(output_names)
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,9 @@ class _Tensor:
 
 
 class _Flattener:
-    def __init__(self, module: IRModule, imported: Imported, inputs: Sequence[TensorSpec]) -> None:
-        self._module = module
+    def __init__(self, lowered: LoweredModule, imported: Imported, inputs: Sequence[TensorSpec]) -> None:
+        self._module = lowered.module
+        self._nodes = lowered.nodes
         self._imported = imported
         self._program = Program(list(inputs), [])
         self._values: dict[Var, _Tensor | list[_Tensor]] = {}
@@ -105,13 +109,13 @@ class _Flattener:
     def _bind(self, binding: relax.Binding) -> None:
         label = self._imported.label_of(binding.var.name)
         try:
-            self._values[binding.var] = self._value(binding.value, label)
+            self._values[binding.var] = self._value(binding.value)
         except BuildError as error:
             if error.node is None and label is not None:
                 raise BuildError(error.message, node=label, hint=error.hint) from error
             raise
 
-    def _value(self, expr: Expr, label: str | None) -> _Tensor | list[_Tensor]:
+    def _value(self, expr: Expr) -> _Tensor | list[_Tensor]:
         if isinstance(expr, Var):
             return self._values[expr]
         if isinstance(expr, GenericConst):
@@ -119,20 +123,20 @@ class _Flattener:
         if isinstance(expr, Tuple):
             return list(self._flat(expr))
         if isinstance(expr, TupleGetItem):
-            items = self._value(expr.tuple_value, label)
+            items = self._value(expr.tuple_value)
             return items[expr.index] if isinstance(items, list) else items
         if isinstance(expr, Call) and isinstance(expr.op, Op):
             if expr.op.name in RESHAPES:
                 return _Tensor(self._tensor(expr.args[0]).buffer, _static_shape(expr.ty))
             if expr.op.name == "relax.call_tir":
-                return self._call(expr, label)
+                return self._call(expr)
             raise BuildError(f"the operation {expr.op.name} cannot be compiled")
         if isinstance(expr, relax.If):
             raise BuildError("a branch on a value that is known only at run time cannot be compiled")
         raise BuildError(f"a {type(expr).__name__} in the model cannot be compiled")
 
     def _tensor(self, expr: Expr) -> _Tensor:
-        value = self._value(expr, None)
+        value = self._value(expr)
         if isinstance(value, list):
             raise BuildError("a tuple stands where a tensor is needed")
         return value
@@ -142,7 +146,7 @@ class _Flattener:
             for field_ in expr.fields:
                 yield from self._flat(field_)
             return
-        value = self._value(expr, None)
+        value = self._value(expr)
         yield from value if isinstance(value, list) else [value]
 
     def _constant(self, array: np.ndarray) -> _Tensor:
@@ -154,7 +158,7 @@ class _Flattener:
             self._program.constants.append(np.ascontiguousarray(array))
         return _Tensor(self._constants[key], array.shape)
 
-    def _call(self, call: Call, label: str | None) -> _Tensor | list[_Tensor]:
+    def _call(self, call: Call) -> _Tensor | list[_Tensor]:
         callee = call.args[0]
         if not isinstance(callee, GlobalVar):
             raise BuildError(f"a call of {callee} cannot be compiled")
@@ -173,7 +177,8 @@ class _Flattener:
             raise BuildError(f"{callee.name_hint} takes values that are not tensors")
         self._program.kernels[callee.name_hint] = function
         buffers = tuple(tensor.buffer for tensor in (*arguments, *results))
-        self._program.steps.append(Step(callee.name_hint, buffers, len(results), label))
+        nodes = self._nodes.get(callee.name_hint, ())
+        self._program.steps.append(Step(callee.name_hint, buffers, len(results), nodes))
         return results if isinstance(call.ty, TupleType) else results[0]
 
     def _outputs(self, tensors: Sequence[_Tensor], names: Sequence[str]) -> None:

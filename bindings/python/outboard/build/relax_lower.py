@@ -1,105 +1,90 @@
-"""Relax operators to fused loop programs: TVM's legalisation and fusion, and constants folded in numpy."""
+"""Relax operators to fused loop programs: TVM's legalisation and fusion."""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+
 import tvm
-from tvm import relax
-from tvm.ir import Call, GenericConst, IRModule, Op
+from tvm import relax, topi
+from tvm.ir import Call, GlobalVar, IRModule, Op
 
 from .errors import BuildError
 from .onnx_import import Imported, summary
+from .relax_layout import channels_last, pad_columns
+from .relax_simplify import RESHAPES, is_static, simplify
 
-# These change a shape and move nothing: they become another name for the same memory, see program.py.
-RESHAPES = ("relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten")
+
+@dataclass(frozen=True)
+class LoweredModule:
+    """The module with ``main`` as calls of loop programs, and the ONNX nodes that each loop program computes."""
+
+    module: IRModule
+    nodes: dict[str, tuple[str, ...]]
 
 
-def lower(imported: Imported) -> IRModule:
-    """The module with ``main`` as a sequence of calls of loop programs, and reshapes between them."""
+def lower(imported: Imported) -> LoweredModule:
+    """Lowers ``main`` to a sequence of calls of loop programs, with reshapes between them."""
     t = relax.transform
-    module = tvm.ir.transform.Sequential(
-        [t.DecomposeOpsForInference(), t.CanonicalizeBindings(), t.EliminateCommonSubexpr()]
-    )(imported.module)
-    module["main"] = _Folder(module).visit_expr(module["main"])
-    module = t.DeadCodeElimination()(module)
+    module = _run(imported.module, t.DecomposeOpsForInference(), t.CanonicalizeBindings(), t.EliminateCommonSubexpr())
     _refuse_dynamic(module, imported)
+    module = simplify(pad_columns(channels_last(simplify(module))))
+    module = _run(
+        module,
+        t.LegalizeOps({"relax.take": _take}, skip_ops=list(RESHAPES)),
+        t.AnnotateTIROpPattern(),
+        t.FuseOps(),
+    )
+    nodes = _fused_nodes(module, imported)
+    return LoweredModule(_run(module, t.FuseTIR(), t.DeadCodeElimination()), nodes)
+
+
+def _run(module: IRModule, *passes: tvm.ir.transform.Pass) -> IRModule:
     try:
-        return tvm.ir.transform.Sequential(
-            [
-                t.LegalizeOps(skip_ops=list(RESHAPES)),
-                t.AnnotateTIROpPattern(),
-                t.FuseOps(),
-                t.FuseTIR(),
-                t.DeadCodeElimination(),
-            ]
-        )(module)
+        return tvm.ir.transform.Sequential(list(passes))(module)
     except Exception as error:
         raise BuildError(f"TVM cannot lower the model: {summary(error)}") from error
+
+
+def _take(builder: relax.BlockBuilder, call: Call) -> relax.Expr:
+    """Gather, which never reads outside of its data: an index that is out of range is moved to the nearest element."""
+    axis = call.attrs.axis
+    return builder.call_te(topi.take, call.args[0], call.args[1], None if axis is None else int(axis), mode="clip")
+
+
+def _fused_nodes(module: IRModule, imported: Imported) -> dict[str, tuple[str, ...]]:
+    """The ONNX nodes that were fused into each function, by the function's name."""
+    nodes: dict[str, list[str]] = {}
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            callee = _callee(binding.value)
+            if callee is None:
+                continue
+            names = [binding.var.name]
+            function = module[callee]
+            if isinstance(function, relax.Function):
+                names = [b.var.name for inner in function.body.blocks for b in inner.bindings] + names
+            labels = nodes.setdefault(callee.name_hint, [])
+            found = (imported.label_of(name) for name in names)
+            labels.extend(label for label in found if label is not None and label not in labels)
+    return {name: tuple(labels) for name, labels in nodes.items()}
+
+
+def _callee(value: relax.Expr) -> GlobalVar | None:
+    if not isinstance(value, Call):
+        return None
+    if isinstance(value.op, GlobalVar):
+        return value.op
+    is_call_tir = isinstance(value.op, Op) and value.op.name == "relax.call_tir"
+    return value.args[0] if is_call_tir else None
 
 
 def _refuse_dynamic(module: IRModule, imported: Imported) -> None:
     """Refuses a model in which a shape depends on the data."""
     for block in module["main"].body.blocks:
         for binding in block.bindings:
-            if not _is_static(binding.var.ty):
+            if not is_static(binding.var.ty):
                 raise BuildError(
                     f"the shape of its result is not known at build time ({binding.var.ty})",
                     node=imported.label_of(binding.var.name),
                     hint="modules have fixed shapes: cut the model before this node, or fix the size in the model",
                 )
-
-
-def _is_static(ty: tvm.ir.Type) -> bool:
-    if isinstance(ty, tvm.ir.TupleType):
-        return all(_is_static(field) for field in ty.fields)
-    if not isinstance(ty, relax.TensorType):
-        return True
-    shape = ty.shape
-    return isinstance(shape, relax.ShapeExpr) and all(isinstance(dim, tvm.tirx.IntImm) for dim in shape.values)
-
-
-@relax.expr_functor.mutator
-class _Folder(relax.PyExprMutator):
-    """Computes reorderings and casts of constants now instead of at every inference."""
-
-    def visit_call_(self, call: Call) -> relax.Expr:
-        call = self.visit_expr_post_order(call)
-        if not isinstance(call.op, Op) or not call.args:
-            return call
-        constant = self._constant(call.args[0])
-        if constant is None or (call.op.name not in _FOLDABLE):
-            return call
-        shape = [int(dim) for dim in call.ty.shape.values] if _has_static_tensor_type(call) else None
-        result = _FOLDABLE[call.op.name](constant, call, shape)
-        return call if result is None else relax.const(np.ascontiguousarray(result))
-
-    def _constant(self, expr: relax.Expr) -> np.ndarray | None:
-        if isinstance(expr, relax.Var):
-            expr = self.lookup_binding(expr)
-        return expr.value.numpy() if isinstance(expr, GenericConst) else None
-
-
-def _has_static_tensor_type(call: Call) -> bool:
-    return isinstance(call.ty, relax.TensorType) and _is_static(call.ty)
-
-
-def _reshape(value: np.ndarray, _call: Call, shape: list[int] | None) -> np.ndarray | None:
-    return None if shape is None else value.reshape(shape)
-
-
-def _permute(value: np.ndarray, call: Call, _shape: list[int] | None) -> np.ndarray:
-    axes = call.attrs.axes
-    return value.transpose(None if axes is None else [int(axis) for axis in axes])
-
-
-def _cast(value: np.ndarray, call: Call, _shape: list[int] | None) -> np.ndarray | None:
-    target = str(call.ty.dtype)
-    # Casts to integers may round or wrap in more than one way: they stay as they are.
-    return value.astype(target) if value.dtype.kind in "bi" or target.startswith("float") else None
-
-
-_FOLDABLE = {
-    **dict.fromkeys(RESHAPES, _reshape),
-    "relax.permute_dims": _permute,
-    "relax.astype": _cast,
-}
