@@ -1,5 +1,7 @@
 //! String tables and symbol tables.
 
+use core::ffi::CStr;
+
 use crate::bytes::{u16_at, u32_at};
 use crate::{Class, ElfError, shn, stb, stv};
 
@@ -57,8 +59,8 @@ impl<'a> StringTable<'a> {
         let rest = self.0.get(start..).filter(|rest| !rest.is_empty()).ok_or(bad("lies outside of the table"))?;
         let cap = usize::try_from(longest).unwrap_or(usize::MAX).saturating_add(1);
         let window = rest.get(..cap.min(rest.len())).unwrap_or(rest);
-        let end = window.iter().position(|byte| *byte == 0).ok_or(bad("starts a name that is too long"))?;
-        Ok(window.get(..end).unwrap_or(window))
+        let name = CStr::from_bytes_until_nul(window).map_err(|_| bad("starts a name that is too long"))?;
+        Ok(name.to_bytes())
     }
 
     /// Whether the name at `offset` is `name`. Looks at no more bytes than the name has.

@@ -1,4 +1,5 @@
 //! The reader against images of all four machines, and against another reader.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _};
 use outboard_elf::write::{HashStyle, ImageBuilder, RelocationSpec, SegmentSpec, SymbolSpec};

@@ -93,7 +93,7 @@ impl<'a> Image<'a> {
         let symbols = symbol_table(&elf, machine, dynamic, &rela)?;
         let first_global = global_offsets(class.symbol_size(), dynamic, &symbols, &strings)?;
         for symbol in symbols.iter() {
-            if !strings.valid(u64::from(symbol.name)) && !(strings.is_empty() && symbol.name == 0) {
+            if !strings.valid(u64::from(symbol.name)) {
                 strings.get("a symbol name", u64::from(symbol.name), elf.limits().name)?;
             }
         }
@@ -155,6 +155,13 @@ impl<'a> Image<'a> {
         let next = self.by_address.partition_point(|i| self.loads.get(*i).is_some_and(|s| s.vaddr <= address));
         let position = *self.by_address.get(next.checked_sub(1)?)?;
         self.loads.get(position)?.contains(address).then_some(position)
+    }
+
+    /// The position in `loads` of the segment that ends right before link address `address`.
+    pub fn load_ending_at(&self, address: u64) -> Option<usize> {
+        let next = self.by_address.partition_point(|i| self.loads.get(*i).is_some_and(|s| s.vaddr < address));
+        let position = *self.by_address.get(next.checked_sub(1)?)?;
+        (self.loads.get(position)?.end() == Some(address)).then_some(position)
     }
 
     /// The name of a symbol for messages.
@@ -291,7 +298,7 @@ fn global_offsets(
     let bad = |tag, problem, value| ElfError::BadDynamic { tag, problem, value };
     let global_symbols = dynamic.get(dt::C7X_GSYM_OFFSET).unwrap_or(0);
     let global_names = dynamic.get(dt::C7X_GSTR_OFFSET).unwrap_or(0);
-    if global_symbols % symbol_size != 0 || global_symbols / symbol_size > symbols.len() as u64 {
+    if !global_symbols.is_multiple_of(symbol_size) || global_symbols / symbol_size > symbols.len() as u64 {
         return Err(bad("DT_C7X_GSYM_OFFSET", "does not point to a symbol of the table", global_symbols).into());
     }
     if global_names > strings.len() {
@@ -323,7 +330,7 @@ fn relocation_tables<'a>(elf: &Elf<'a>, dynamic: &Dynamic<'a>) -> Result<[RelaTa
         check_entry_size(dynamic, class.rela_size())?;
     }
     for (tag, value) in [("DT_RELASZ", size), ("DT_PLTRELSZ", plt_size)] {
-        if value % class.rela_size() != 0 {
+        if !value.is_multiple_of(class.rela_size()) {
             return Err(bad(tag, "is not a multiple of the size of a relocation", value));
         }
     }
@@ -341,7 +348,7 @@ fn relocation_tables<'a>(elf: &Elf<'a>, dynamic: &Dynamic<'a>) -> Result<[RelaTa
     if size == 0 || plt_end <= main || plt >= main_end {
         return Ok([slice(plt, plt_size)?, slice(main, size)?, table(&[])]);
     }
-    if plt < main || plt_end > main_end || (plt - main) % class.rela_size() != 0 {
+    if plt < main || plt_end > main_end || !(plt - main).is_multiple_of(class.rela_size()) {
         return Err(bad("DT_JMPREL", "overlaps DT_RELA partly", plt));
     }
     Ok([slice(plt, plt_size)?, slice(main, plt - main)?, slice(plt_end, main_end - plt_end)?])
@@ -365,7 +372,7 @@ fn relr_table<'a>(dynamic: &Dynamic<'a>) -> Result<RelrTable<'a>, LoadError> {
         let offset = dynamic.file_offset();
         return Err(ElfError::BadEntrySize { field: "DT_RELRENT", offset, value, expected: 8 }.into());
     }
-    if size % 8 != 0 {
+    if !size.is_multiple_of(8) {
         let problem = "is not a multiple of the size of a word";
         return Err(ElfError::BadDynamic { tag: "DT_RELRSZ", problem, value: size }.into());
     }
@@ -383,7 +390,7 @@ fn function_tables(dynamic: &Dynamic<'_>) -> Result<FunctionTables, LoadError> {
         if bytes == 0 {
             return Ok((0, 0));
         }
-        if bytes % 8 != 0 {
+        if !bytes.is_multiple_of(8) {
             let problem = "is not a multiple of the size of an address";
             return Err(ElfError::BadDynamic { tag: name, problem, value: bytes }.into());
         }

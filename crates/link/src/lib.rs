@@ -24,6 +24,7 @@ mod load;
 mod machine;
 mod memory;
 mod module;
+mod names;
 mod note;
 mod pool;
 mod relocate;

@@ -1,14 +1,14 @@
 //! Phase *commit*: a module that is loaded, and what can be asked of it.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use outboard_elf::{Segment, StringTable, SymbolTable, sht, stt};
+use outboard_elf::{Segment, StringTable, Symbol, SymbolTable, sht, stt};
 
-use crate::image::{Image, lossy};
+use crate::image::Image;
 use crate::layout::{Layout, release_all};
-use crate::symbols::{Globals, Resolved};
+use crate::names::{Globals, NameReader, Span};
+use crate::symbols::Resolved;
 use crate::{LoadError, Machine, TargetMemory};
 
 /// Permissions of a segment.
@@ -55,8 +55,9 @@ pub(crate) struct Parts {
     machine: Machine,
     segments: Vec<LoadedSegment>,
     globals: Globals,
-    functions: Functions,
-    imports: Vec<String>,
+    /// Functions that are not among the globals, for crash reports: address and name.
+    functions: Vec<(u64, Span)>,
+    imports: Vec<Span>,
     relocations: BTreeMap<&'static str, u64>,
     initialisers: Vec<u64>,
     finalisers: Vec<u64>,
@@ -84,7 +85,12 @@ impl LoadedModule {
     #[must_use]
     pub fn nearest_symbol(&self, address: u64) -> Option<(&str, u64)> {
         let segment = self.parts.segments.iter().find(|s| s.perms.x && address.wrapping_sub(s.base) < s.memsz)?;
-        self.parts.functions.nearest(address).filter(|(_, offset)| address - offset >= segment.base)
+        let inside = |start: u64| start >= segment.base && start <= address;
+        let globals = self.parts.globals.iter();
+        let others = self.parts.functions.iter().map(|(start, name)| (self.parts.globals.name(*name), *start));
+        let (name, start) =
+            globals.chain(others).filter(|(_, start)| inside(*start)).max_by_key(|(_, start)| *start)?;
+        Some((core::str::from_utf8(name).ok()?, address - start))
     }
 
     /// The segments, in header order.
@@ -125,7 +131,10 @@ impl LoadedModule {
 
     /// Names of the symbols that the module takes from elsewhere, in the order of its table.
     pub fn imports(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.parts.imports.iter().map(String::as_str)
+        self.parts
+            .imports
+            .iter()
+            .map(|name| core::str::from_utf8(self.parts.globals.name(*name)).unwrap_or("(not UTF-8)"))
     }
 
     /// Device memory that the module holds, in bytes, without what is used in place.
@@ -164,11 +173,12 @@ impl Parts {
         let mut finalisers = calls.array("DT_FINI_ARRAY", tables.fini_array)?;
         finalisers.reverse();
         finalisers.extend(calls.single("DT_FINI", tables.fini)?);
+        let mut globals = resolved.globals;
         Ok(Self {
             machine: image.machine,
-            functions: Functions::collect(image, layout),
+            functions: functions(image, layout, &mut globals),
             segments,
-            globals: resolved.globals,
+            globals,
             imports: resolved.imports,
             relocations,
             initialisers,
@@ -252,47 +262,22 @@ fn bad_tag(tag: &'static str, problem: &'static str, value: u64) -> LoadError {
     outboard_elf::ElfError::BadDynamic { tag, problem, value }.into()
 }
 
-/// Functions by address, for crash reports.
-#[derive(Debug, Default)]
-struct Functions {
-    names: String,
-    /// (address, start of name, length of name), sorted.
-    entries: Vec<(u64, usize, usize)>,
-}
-
-impl Functions {
-    /// Function names may take this many times the file's size, at most.
-    const BUDGET: u64 = 1;
-
-    fn collect(image: &Image<'_>, layout: &Layout) -> Self {
-        let mut functions = Self::default();
-        let mut budget = Self::BUDGET * image.elf.bytes().len();
-        let (symbols, strings) = full_symbol_table(image).unwrap_or((image.symbols, image.strings));
-        for symbol in symbols.iter().filter(|symbol| symbol.kind() == stt::FUNC && symbol.defined()) {
-            let Some((_, address)) = moved(image, layout, symbol.value) else { continue };
-            let Ok(name) = strings.get("a symbol name", u64::from(symbol.name), image.elf.limits().name) else {
-                continue;
-            };
-            let Some(left) = budget.checked_sub(name.len() as u64 + 1) else { break };
-            budget = left;
-            if !name.is_empty() {
-                functions.push(address, &lossy(name));
-            }
+/// The functions that are not among the globals, with their addresses. They are looked at only when something crashes, so
+/// they are neither sorted nor hashed. Names that the budget of the name reader does not allow are left out.
+fn functions(image: &Image<'_>, layout: &Layout, globals: &mut Globals) -> Vec<(u64, Span)> {
+    let full = full_symbol_table(image);
+    let (symbols, strings) = full.unwrap_or((image.symbols, image.strings));
+    let mut names = NameReader::new(&image.elf, strings);
+    let mut functions = Vec::new();
+    let wanted = |symbol: &Symbol| symbol.kind() == stt::FUNC && symbol.defined() && (symbol.local() || full.is_some());
+    for symbol in symbols.iter().filter(wanted) {
+        let Some((_, address)) = moved(image, layout, symbol.value) else { continue };
+        let Ok(name) = names.get(&symbol) else { break };
+        if symbol.local() || globals.get(name).is_none() {
+            functions.extend(globals.keep(name).map(|span| (address, span)));
         }
-        functions.entries.sort_unstable();
-        functions
     }
-
-    fn push(&mut self, address: u64, name: &str) {
-        self.entries.push((address, self.names.len(), name.len()));
-        self.names.push_str(name);
-    }
-
-    fn nearest(&self, address: u64) -> Option<(&str, u64)> {
-        let next = self.entries.partition_point(|(start, _, _)| *start <= address);
-        let (start, at, len) = *self.entries.get(next.checked_sub(1)?)?;
-        Some((self.names.get(at..at + len)?, address - start))
-    }
+    functions
 }
 
 /// The table of `.symtab`, which also has the local functions. Missing or damaged section headers are no error here.

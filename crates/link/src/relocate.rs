@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use outboard_elf::{RelaTable, Segment};
-use outboard_reloc::{ApplyError, Inputs, Recipe, Row, Table};
+use outboard_elf::{Rela, RelaTable, Segment};
+use outboard_reloc::{ApplyError, Inputs, Row, Table};
 
 use crate::image::Image;
 use crate::layout::{Layout, Spot};
@@ -37,14 +37,8 @@ pub(crate) struct Pass<'p, 'a> {
     pub module: &'p str,
 }
 
-/// Counts per row of the machine's table.
-pub(crate) type Counts = Vec<u64>;
-
-/// A type number's recipe, or why there is none.
-struct Recipes {
-    by_row: Vec<Option<Recipe>>,
-    table: &'static Table,
-}
+/// Applied relocations per row of the machine's table.
+pub(crate) type Counts = [u64; 64];
 
 /// The part of a segment that one run of relocations writes to.
 struct Window<'w> {
@@ -55,39 +49,42 @@ struct Window<'w> {
     bytes: &'w mut [u8],
 }
 
+impl Window<'_> {
+    /// Link address of the first byte.
+    const fn link_start(&self) -> u64 {
+        self.segment.vaddr.wrapping_add(self.start)
+    }
+
+    /// Device address of the first byte.
+    const fn run_start(&self) -> u64 {
+        self.spot.base.wrapping_add(self.start)
+    }
+}
+
 /// Applies every relocation of the image in order.
 pub(crate) fn relocate(pass: &Pass<'_, '_>, memory: &mut dyn TargetMemory) -> Result<Counts, Stop> {
-    let by_row = pass.table.rows().iter().map(Row::recipe).collect();
-    let recipes = Recipes { by_row, table: pass.table };
-    let mut counts = vec![0; pass.table.rows().len()];
-    let mut entry = 0;
+    let mut counts = [0; 64];
+    let mut done = 0;
     for table in &pass.image.rela {
-        pass.apply_table(table, entry, &recipes, &mut counts, memory)?;
-        entry += table.len();
+        let mut entries = table.entries64();
+        while let Some(raw) = entries.first() {
+            let mut window = pass.open_window(raw, done, memory)?;
+            let count = pass.apply_run(entries, &mut window, &mut counts);
+            done += count;
+            entries = entries.get(count..).unwrap_or(&[]);
+            // The run ends where the window ends, where a relocation has a fault, or within eight bytes of the window's end.
+            if let Some(raw) = entries.first()
+                && pass.apply_one(raw, done, &mut window, &mut counts)?
+            {
+                done += 1;
+                entries = entries.get(1..).unwrap_or(&[]);
+            }
+        }
     }
     Ok(counts)
 }
 
 impl Pass<'_, '_> {
-    fn apply_table(
-        &self,
-        table: &RelaTable<'_>,
-        first: usize,
-        recipes: &Recipes,
-        counts: &mut [u64],
-        memory: &mut dyn TargetMemory,
-    ) -> Result<(), Stop> {
-        let mut entries = table.entries64();
-        let mut done = first;
-        while let Some(raw) = entries.first() {
-            let mut window = self.open_window(raw, done, memory)?;
-            let count = self.apply_run(entries, done, &mut window, recipes, counts)?;
-            done += count;
-            entries = entries.get(count..).unwrap_or(&[]);
-        }
-        Ok(())
-    }
-
     /// The window that the next relocation needs: the segment's file bytes, or a few bytes of its zeroed tail.
     fn open_window<'w>(
         &'w self,
@@ -133,57 +130,82 @@ impl Pass<'_, '_> {
         Ok(Window { segment, spot: *spot, start, bytes })
     }
 
-    /// Applies relocations from `entries` while they stay inside the window; returns how many.
-    fn apply_run(
-        &self,
-        entries: &[[u8; 24]],
-        first: usize,
-        window: &mut Window<'_>,
-        recipes: &Recipes,
-        counts: &mut [u64],
-    ) -> Result<usize, Stop> {
-        let link_start = window.segment.vaddr + window.start;
-        let run_start = window.spot.base + window.start;
-        let len = window.bytes.len() as u64;
-        let needs_symbol = self.image.machine == Machine::C7x;
+    /// Applies relocations from `entries` until one needs more than the straight path; returns how many. Nothing is written
+    /// for the one that stops it, except when its bytes did not read back.
+    fn apply_run(&self, entries: &[[u8; 24]], window: &mut Window<'_>, counts: &mut Counts) -> usize {
+        let link_start = window.link_start();
+        let run_start = window.run_start();
+        let strict = if self.strict { u64::MAX } else { 0 };
+        let (first_symbol, values) = self.usable_symbols();
+        let (table, bias) = (self.table, self.layout.bias);
+        let bytes = &mut *window.bytes;
         for (index, raw) in entries.iter().enumerate() {
             let rela = RelaTable::decode64(raw);
             let inside = rela.offset.wrapping_sub(link_start);
-            if inside >= len {
-                return Ok(index);
-            }
-            let entry = first + index;
-            let Some((row, recipe)) = recipes.find(rela.kind) else {
-                self.row(rela.kind, entry, rela.offset)?;
-                return Ok(index);
-            };
-            if recipe.size() > len - inside {
-                // The container leaves the window: the next window decides whether it is inside the segment.
-                return if index == 0 { Err(self.crossing(&rela, entry, recipe).into()) } else { Ok(index) };
-            }
-            let Some(symbol) = usize::try_from(rela.symbol).ok().and_then(|i| self.values.get(i)) else {
-                return Err(self.bad_symbol(&rela, entry).into());
-            };
-            if rela.symbol == 0 && needs_symbol {
-                return Err(self.no_symbol().into());
-            }
+            let symbol = rela.symbol.wrapping_sub(first_symbol);
+            let Some((row, recipe)) = table.recipe(rela.kind) else { return index };
+            let Some(symbol) = usize::try_from(symbol).ok().and_then(|i| values.get(i)) else { return index };
             let place = run_start.wrapping_add(inside);
-            let inputs = Inputs { symbol: *symbol, addend: rela.addend, place, bias: self.layout.bias };
+            let inputs = Inputs { symbol: *symbol, addend: rela.addend, place, bias };
             let value = recipe.value(inputs);
-            let offset = usize::try_from(inside).unwrap_or(usize::MAX);
-            let applied = if self.strict && recipe.drops_low_bits(value) {
-                Err(ApplyError::LowBits)
-            } else {
-                recipe.apply(window.bytes, offset, value)
-            };
-            if let Err(error) = applied {
-                return Err(self.fault(error, &rela, entry, window, place, value).into());
+            if !recipe.accepts(value) || recipe.dropped_bits(value) & strict != 0 {
+                return index;
             }
-            if let Some(count) = counts.get_mut(row) {
-                *count += 1;
+            let site = usize::try_from(inside).ok().and_then(|inside| bytes.get_mut(inside..));
+            let Some(site) = site.and_then(<[u8]>::first_chunk_mut) else { return index };
+            if recipe.store(site, value).is_err() {
+                return index;
             }
+            counts[row & 63] += 1;
         }
-        Ok(entries.len())
+        entries.len()
+    }
+
+    /// Symbols that a relocation may name: the C7x gives no meaning to symbol 0.
+    fn usable_symbols(&self) -> (u32, &[u64]) {
+        match self.image.machine {
+            Machine::C7x => (1, self.values.get(1..).unwrap_or(&[])),
+            _ => (0, self.values),
+        }
+    }
+
+    /// Applies one relocation with every fault told apart; false when it lies outside of the window.
+    fn apply_one(
+        &self,
+        raw: &[u8; 24],
+        entry: usize,
+        window: &mut Window<'_>,
+        counts: &mut Counts,
+    ) -> Result<bool, LoadError> {
+        let rela = RelaTable::decode64(raw);
+        let inside = rela.offset.wrapping_sub(window.link_start());
+        let len = window.bytes.len() as u64;
+        if inside >= len {
+            return Ok(false);
+        }
+        let row = self.row(rela.kind, entry, rela.offset)?;
+        let Some((position, recipe)) = self.table.recipe(rela.kind) else { return Ok(false) };
+        if recipe.size() > len - inside {
+            return Ok(false);
+        }
+        let Some(symbol) = usize::try_from(rela.symbol).ok().and_then(|i| self.values.get(i)) else {
+            let (place, index, count) = (rela.offset, rela.symbol, self.values.len());
+            return Err(LoadError::BadSymbolIndex { entry, place, index, count });
+        };
+        if rela.symbol == 0 && self.usable_symbols().0 == 1 {
+            return Err(self.no_symbol());
+        }
+        let place = window.run_start().wrapping_add(inside);
+        let value = recipe.value(Inputs { symbol: *symbol, addend: rela.addend, place, bias: self.layout.bias });
+        let offset = usize::try_from(inside).unwrap_or(usize::MAX);
+        let applied = if self.strict && recipe.dropped_bits(value) != 0 {
+            Err(ApplyError::LowBits)
+        } else {
+            recipe.apply(window.bytes, offset, value)
+        };
+        applied.map_err(|error| self.fault(error, row, &rela, entry, window, value))?;
+        counts[position & 63] += 1;
+        Ok(true)
     }
 
     fn row(&self, number: u32, entry: usize, place: u64) -> Result<&'static Row, LoadError> {
@@ -198,13 +220,6 @@ impl Pass<'_, '_> {
     }
 
     #[cold]
-    fn crossing(&self, rela: &outboard_elf::Rela, entry: usize, recipe: &Recipe) -> LoadError {
-        let name = self.table.row(rela.kind).map_or("unknown type", |row| row.name);
-        let problem = "crosses the end of its segment";
-        LoadError::RelocOutOfSegment { entry, place: rela.offset, name, size: recipe.size(), problem }
-    }
-
-    #[cold]
     fn no_symbol(&self) -> LoadError {
         let reason = "a relocation uses symbol 0, which names nothing; link the module again";
         let symbols = vec![MissingSymbol { name: String::new(), reason, near: Vec::new() }];
@@ -212,30 +227,25 @@ impl Pass<'_, '_> {
     }
 
     #[cold]
-    fn bad_symbol(&self, rela: &outboard_elf::Rela, entry: usize) -> LoadError {
-        LoadError::BadSymbolIndex { entry, place: rela.offset, index: rela.symbol, count: self.values.len() }
-    }
-
-    #[cold]
     fn fault(
         &self,
         error: ApplyError,
-        rela: &outboard_elf::Rela,
+        row: &Row,
+        rela: &Rela,
         entry: usize,
         window: &Window<'_>,
-        address: u64,
         value: u64,
     ) -> LoadError {
-        let row = self.table.row(rela.kind);
+        let address = rela.offset.wrapping_add(window.spot.delta);
         let fault = Box::new(RelocFault {
             entry,
-            name: row.map_or("unknown type", |row| row.name),
+            name: row.name,
             place: rela.offset,
             segment: window.segment.index,
             address,
             symbol: self.image.name_for_message(rela.symbol),
             value: value.cast_signed(),
-            range: row.and_then(Row::bounds),
+            range: row.bounds(),
         });
         match error {
             ApplyError::Overflow => LoadError::Overflow(fault),
@@ -243,14 +253,6 @@ impl Pass<'_, '_> {
             ApplyError::ReadBack => LoadError::ReadBack(fault),
             ApplyError::OutOfBounds => LoadError::MemoryFault { address, len: 8 },
         }
-    }
-}
-
-impl Recipes {
-    #[inline]
-    fn find(&self, number: u32) -> Option<(usize, &Recipe)> {
-        let position = self.table.position(number)?;
-        Some((position, self.by_row.get(position)?.as_ref()?))
     }
 }
 

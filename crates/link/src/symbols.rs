@@ -1,18 +1,18 @@
 //! Phase *resolve*: the address of every symbol, once.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
-use outboard_elf::{Elf, ElfError, RelaTable, StringTable, Symbol, shn, stt};
+use outboard_elf::{Elf, RelaTable, Symbol, shn, stt};
 
 use crate::error::MissingSymbol;
 use crate::hints;
-use crate::image::{FIRMWARE_SYMBOLS_SECTION, Image, lossy, symbol_file};
+use crate::image::{FIRMWARE_SYMBOLS_SECTION, Image, symbol_file};
 use crate::layout::Layout;
-use crate::{LoadError, LoadOptions, LoadRequest, Machine, Unresolved};
+use crate::names::{Globals, NameReader, Span};
+use crate::{ExportTable, LoadError, LoadOptions, LoadRequest, Machine, Unresolved};
 
 /// What the resolve phase knows.
 pub(crate) struct Resolved {
@@ -20,7 +20,7 @@ pub(crate) struct Resolved {
     pub values: Vec<u64>,
     pub globals: Globals,
     /// Names of the undefined symbols, in table order.
-    pub imports: Vec<String>,
+    pub imports: Vec<Span>,
 }
 
 /// Why a symbol has no address.
@@ -44,7 +44,7 @@ impl Missing {
                 "not defined in the module, which does not depend on dsp_syms.out (the symbols of the firmware)"
             }
             Self::Local => "local or hidden, and not defined in the module",
-            Self::NoName => "a relocation uses symbol 0 or a symbol without a name where it needs one",
+            Self::NoName => "a relocation uses a symbol without a name where it needs one",
             Self::Outside => "defined outside of every loaded segment",
             Self::Reserved => "defined in a reserved section (COMMON or an extended index); link the module again",
             Self::ThreadLocal => "thread-local, which the device does not provide",
@@ -53,90 +53,17 @@ impl Missing {
     }
 }
 
-/// The defined, non-local symbols of a module by name. Owns the names: the file may go away.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Globals {
-    names: Vec<u8>,
-    entries: Vec<Global>,
-    index: HashTable<u32>,
-    hasher: DefaultHashBuilder,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Global {
-    start: usize,
-    len: usize,
-    address: Option<u64>,
-}
-
-impl Globals {
-    /// The address of a symbol.
-    pub fn get(&self, name: &[u8]) -> Option<u64> {
-        self.find(name)?.address
-    }
-
-    /// All symbols with an address, in table order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        self.entries.iter().filter_map(|entry| Some((self.name(entry), entry.address?)))
-    }
-
-    fn find(&self, name: &[u8]) -> Option<&Global> {
-        let hash = self.hasher.hash_one(name);
-        let found = self.index.find(hash, |i| self.entry(*i).is_some_and(|entry| self.name(entry) == name))?;
-        self.entry(*found)
-    }
-
-    fn entry(&self, index: u32) -> Option<&Global> {
-        self.entries.get(usize::try_from(index).ok()?)
-    }
-
-    fn name(&self, entry: &Global) -> &[u8] {
-        self.names.get(entry.start..).and_then(|rest| rest.get(..entry.len)).unwrap_or(&[])
-    }
-
-    /// Adds a symbol; the first definition of a name stays.
-    fn insert(&mut self, name: &[u8], address: Option<u64>) {
-        if self.find(name).is_some() {
-            return;
-        }
-        let Ok(position) = u32::try_from(self.entries.len()) else { return };
-        self.entries.push(Global { start: self.names.len(), len: name.len(), address });
-        self.names.extend_from_slice(name);
-        let Self { names, entries, index, hasher } = self;
-        let hash = hasher.hash_one(name);
-        index.insert_unique(hash, position, |i| {
-            let entry = usize::try_from(*i).ok().and_then(|i| entries.get(i));
-            let name = entry.and_then(|entry| names.get(entry.start..entry.start + entry.len));
-            hasher.hash_one(name.unwrap_or(&[]))
-        });
-    }
-}
-
-/// Reads names and keeps the total below a multiple of the file: names may overlap in the table, so their total length is
-/// not bounded by it.
-struct Names<'a> {
-    strings: StringTable<'a>,
-    longest: u64,
-    left: u64,
-    budget: u64,
-}
-
-impl<'a> Names<'a> {
-    fn new(elf: &Elf<'_>, strings: StringTable<'a>) -> Self {
-        let budget = 2 * elf.bytes().len() + (1 << 20);
-        Self { strings, longest: elf.limits().name, left: budget, budget }
-    }
-
-    fn get(&mut self, symbol: &Symbol) -> Result<&'a [u8], ElfError> {
-        let name = match (symbol.name, self.strings.is_empty()) {
-            (0, true) => &[],
-            (offset, _) => self.strings.get("a symbol name", u64::from(offset), self.longest)?,
-        };
-        let limit =
-            ElfError::Limit { what: "the total length of symbol names", value: self.budget + 1, limit: self.budget };
-        self.left = self.left.checked_sub(name.len() as u64 + 1).ok_or(limit)?;
-        Ok(name)
-    }
+/// Everything that gives a symbol its address.
+struct Resolver<'r, 'a> {
+    image: &'r Image<'a>,
+    layout: &'r Layout,
+    options: &'r LoadOptions<'r>,
+    exports: &'r ExportTable,
+    /// How far each section moved.
+    sections: Vec<Option<u64>>,
+    globals: Globals,
+    /// The module may use the device's symbols.
+    use_exports: bool,
 }
 
 /// Gives every symbol its address. Symbols that no relocation uses may stay without one.
@@ -146,115 +73,132 @@ pub(crate) fn resolve(
     request: &LoadRequest<'_>,
     options: &LoadOptions<'_>,
 ) -> Result<Resolved, LoadError> {
-    let mut names = Names::new(&image.elf, image.strings);
-    let sections = section_deltas(image, layout);
-    let globals = collect_globals(image, layout, &sections, &mut names)?;
-    let mut resolved = Resolved { values: Vec::with_capacity(image.symbols.len()), globals, imports: Vec::new() };
+    let (locals, count) = (image.first_global, image.symbols.len());
+    let mut resolver = Resolver {
+        image,
+        layout,
+        options,
+        exports: request.exports,
+        sections: section_deltas(image, layout),
+        globals: Globals::new(request.exports.hasher(), count - locals.min(count)),
+        use_exports: image.machine != Machine::C7x || !image.needed.is_empty(),
+    };
+    let mut names = NameReader::new(&image.elf, image.strings);
+    let mut values = vec![0; count];
     let mut missing: Vec<(u32, Missing)> = Vec::new();
-    let use_exports = image.machine != Machine::C7x || !image.needed.is_empty();
-    for (index, symbol) in (0_u32..).zip(image.symbols.iter()) {
-        let address = if symbol.local() || !symbol.default_visibility() {
-            own_address(image, layout, &sections, &symbol)
-        } else {
-            let name = names.get(&symbol)?;
-            if !symbol.defined() && !name.is_empty() {
-                resolved.imports.push(lossy(name));
+    let mut later: Vec<u32> = Vec::new();
+    for (index, (symbol, value)) in (0_u32..).zip(image.symbols.iter().zip(&mut values)) {
+        let own = || resolver.own_address(&symbol);
+        let address = match symbol.local() {
+            true => own(),
+            // Definitions first: what is only used may be defined further down.
+            false if !symbol.defined() || (index as usize) < locals => {
+                later.push(index);
+                continue;
             }
-            lookup(image, &resolved.globals, request, options, use_exports, &symbol, name)
+            false => {
+                let own = own();
+                let name = names.get(&symbol)?;
+                resolver.define(&symbol, name, own)
+            }
         };
-        resolved.values.push(address.unwrap_or(0));
         match address {
+            Ok(address) => *value = address,
             // Every table has a symbol 0; the pass over the relocations refuses its use.
-            Err(reason) if index != 0 => missing.push((index, reason)),
+            Err(_) if index == 0 => {}
+            Err(reason) => missing.push((index, reason)),
+        }
+    }
+    let mut imports = Vec::with_capacity(later.len());
+    for index in later {
+        let Some(symbol) = image.symbols.get(index as usize) else { continue };
+        let name = names.get(&symbol)?;
+        let address = resolver.look_up(&symbol, name);
+        if !symbol.defined() && !name.is_empty() {
+            imports.extend(resolver.globals.keep(name));
+        }
+        match (address, values.get_mut(index as usize)) {
+            (Ok(address), Some(value)) => *value = address,
+            (Err(reason), _) => missing.push((index, reason)),
             _ => {}
         }
     }
+    missing.sort_unstable_by_key(|(index, _)| *index);
     report_missing(image, request, &missing)?;
-    Ok(resolved)
+    Ok(Resolved { values, globals: resolver.globals, imports })
 }
 
-/// A default-visibility symbol: the device's definition comes first, then the module's own by name.
-fn lookup(
-    image: &Image<'_>,
-    globals: &Globals,
-    request: &LoadRequest<'_>,
-    options: &LoadOptions<'_>,
-    use_exports: bool,
-    symbol: &Symbol,
-    name: &[u8],
-) -> Result<u64, Missing> {
-    if name.is_empty() {
-        return if image.machine == Machine::C7x { Err(Missing::NoName) } else { Ok(0) };
-    }
-    let own = || globals.find(name).map(|entry| entry.address.ok_or(Missing::Outside));
-    let own_first = image.machine != Machine::C7x && image.symbolic && symbol.defined();
-    let device = || match use_exports {
-        true => request.exports.get_bytes(name).or_else(|| {
-            let resolver = options.resolver.filter(|_| !symbol.defined())?;
-            resolver(core::str::from_utf8(name).ok()?)
-        }),
-        false => None,
-    };
-    if let Some(own) = own().filter(|_| own_first) {
-        return own;
-    }
-    if let Some(address) = device() {
-        return Ok(address);
-    }
-    match own() {
-        Some(own) => own,
-        None if symbol.weak() && image.machine != Machine::C7x => Ok(0),
-        None if use_exports => Err(Missing::Import),
-        None => Err(Missing::NoDependency),
-    }
-}
-
-fn collect_globals(
-    image: &Image<'_>,
-    layout: &Layout,
-    sections: &[Option<u64>],
-    names: &mut Names<'_>,
-) -> Result<Globals, LoadError> {
-    let mut globals = Globals::default();
-    for symbol in image.symbols.iter().skip(image.first_global) {
-        if symbol.local() || !symbol.defined() {
-            continue;
+impl Resolver<'_, '_> {
+    /// Enters a definition into the table of globals. Its address for the module itself: the device's definition comes
+    /// first for symbols of default visibility, then the first definition of the name.
+    fn define(&mut self, symbol: &Symbol, name: &[u8], own: Result<u64, Missing>) -> Result<u64, Missing> {
+        if name.is_empty() {
+            return own;
         }
-        let name = names.get(&symbol)?;
-        if !name.is_empty() {
-            globals.insert(name, own_address(image, layout, sections, &symbol).ok());
+        let hash = self.exports.hash(name);
+        let known = own.map(|address| self.globals.insert(hash, name, address));
+        if !symbol.default_visibility() {
+            return own;
+        }
+        let own_first = self.image.symbolic && self.image.machine != Machine::C7x;
+        match self.use_exports && !own_first {
+            true => self.exports.get_hashed(hash, name).map_or(known, Ok),
+            false => known,
         }
     }
-    Ok(globals)
-}
 
-/// The address of the module's own definition.
-fn own_address(image: &Image<'_>, layout: &Layout, sections: &[Option<u64>], symbol: &Symbol) -> Result<u64, Missing> {
-    match symbol.shndx {
-        shn::UNDEF if symbol.name == 0 && symbol.value == 0 && image.machine != Machine::C7x => return Ok(0),
-        shn::UNDEF if symbol.name == 0 => return Err(Missing::NoName),
-        shn::UNDEF => return Err(Missing::Local),
-        shn::ABS => return Ok(symbol.value),
-        index if index >= shn::LORESERVE => return Err(Missing::Reserved),
-        _ => {}
+    /// The address of a symbol that the module does not define where it stands in the table.
+    fn look_up(&self, symbol: &Symbol, name: &[u8]) -> Result<u64, Missing> {
+        let host = self.image.machine != Machine::C7x;
+        if !symbol.default_visibility() {
+            return self.own_address(symbol);
+        }
+        if name.is_empty() {
+            return if host { Ok(0) } else { Err(Missing::NoName) };
+        }
+        let hash = self.exports.hash(name);
+        let device = self.use_exports.then(|| self.exports.get_hashed(hash, name).or_else(|| self.ask(name))).flatten();
+        match device.or_else(|| self.globals.get_hashed(hash, name)) {
+            Some(address) => Ok(address),
+            None if symbol.weak() && host => Ok(0),
+            None if self.use_exports => Err(Missing::Import),
+            None => Err(Missing::NoDependency),
+        }
     }
-    match symbol.kind() {
-        stt::TLS => return Err(Missing::ThreadLocal),
-        stt::GNU_IFUNC => return Err(Missing::Ifunc),
-        _ => {}
+
+    /// Asks the caller's own resolver.
+    fn ask(&self, name: &[u8]) -> Option<u64> {
+        self.options.resolver?(core::str::from_utf8(name).ok()?)
     }
-    if image.machine.one_block() {
-        return Ok(symbol.value.wrapping_add(layout.bias));
+
+    /// The address of the module's own definition.
+    fn own_address(&self, symbol: &Symbol) -> Result<u64, Missing> {
+        let Self { image, layout, sections, .. } = self;
+        match symbol.shndx {
+            shn::UNDEF if symbol.name == 0 && symbol.value == 0 && image.machine != Machine::C7x => return Ok(0),
+            shn::UNDEF if symbol.name == 0 => return Err(Missing::NoName),
+            shn::UNDEF => return Err(Missing::Local),
+            shn::ABS => return Ok(symbol.value),
+            index if index >= shn::LORESERVE => return Err(Missing::Reserved),
+            _ => {}
+        }
+        match symbol.kind() {
+            stt::TLS => return Err(Missing::ThreadLocal),
+            stt::GNU_IFUNC => return Err(Missing::Ifunc),
+            _ => {}
+        }
+        if image.machine.one_block() {
+            return Ok(symbol.value.wrapping_add(layout.bias));
+        }
+        let by_section = sections.get(usize::from(symbol.shndx)).copied().flatten();
+        let delta = by_section.or_else(|| delta_of_address(image, layout, symbol.value)).ok_or(Missing::Outside)?;
+        Ok(symbol.value.wrapping_add(delta))
     }
-    let by_section = sections.get(usize::from(symbol.shndx)).copied().flatten();
-    let delta = by_section.or_else(|| delta_of_address(image, layout, symbol.value)).ok_or(Missing::Outside)?;
-    Ok(symbol.value.wrapping_add(delta))
 }
 
 /// How far the segment that holds `address` moved; an address right behind a segment moves with it.
 fn delta_of_address(image: &Image<'_>, layout: &Layout, address: u64) -> Option<u64> {
-    let position =
-        image.load_at(address).or_else(|| image.loads.iter().position(|segment| segment.end() == Some(address)))?;
+    let position = image.load_at(address).or_else(|| image.load_ending_at(address))?;
     layout.spots.get(position).map(|spot| spot.delta)
 }
 
@@ -295,7 +239,7 @@ fn report_missing(image: &Image<'_>, request: &LoadRequest<'_>, missing: &[(u32,
     symbols.dedup();
     hints::suggest(&mut symbols, request.exports);
     let hints = hints::advice(&symbols, &stale_names(image, &symbols));
-    Err(LoadError::Unresolved(alloc::boxed::Box::new(Unresolved { module: request.name.into(), symbols, hints })))
+    Err(LoadError::Unresolved(Box::new(Unresolved { module: request.name.into(), symbols, hints })))
 }
 
 /// Missing names that the firmware had when the module was linked: they are in the symbol file inside the module.
@@ -305,16 +249,17 @@ fn stale_names(image: &Image<'_>, missing: &[MissingSymbol]) -> Vec<String> {
         embedded_names(sections.data(&section).ok()?)
     });
     let Some(names) = embedded else { return Vec::new() };
-    missing.iter().filter(|symbol| names.get(symbol.name.as_bytes()).is_some()).map(|s| s.name.clone()).collect()
+    missing.iter().filter(|symbol| names.get(&symbol.name).is_some()).map(|s| s.name.clone()).collect()
 }
 
-fn embedded_names(file: &[u8]) -> Option<Globals> {
+fn embedded_names(file: &[u8]) -> Option<ExportTable> {
     let elf = Elf::parse(file).ok()?;
     let (strings, symbols) = symbol_file(&elf)?;
-    let mut names = Names::new(&elf, strings);
-    let mut globals = Globals::default();
+    let mut names = NameReader::new(&elf, strings);
+    let mut table = ExportTable::new();
     for symbol in symbols.iter().filter(|symbol| symbol.defined() && !symbol.local()) {
-        globals.insert(names.get(&symbol).ok()?, Some(symbol.value));
+        let name = names.get(&symbol).ok()?;
+        table.insert(core::str::from_utf8(name).unwrap_or_default(), symbol.value);
     }
-    Some(globals)
+    Some(table)
 }

@@ -1,4 +1,5 @@
 //! Every recorded C7x module: the bytes of every segment after loading, the addresses of its symbols, or the kind of error.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

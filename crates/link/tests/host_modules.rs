@@ -1,4 +1,5 @@
 //! Modules for the processor of the host, built by a C compiler (`data/host/build.sh`): placed as one block.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use outboard_link::{
     ExportTable, Initialisers, LoadError, LoadRequest, LoadedModule, Machine, PoolMemory, TargetMemory, load,

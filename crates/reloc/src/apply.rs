@@ -64,6 +64,21 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// Writes nothing and takes every value.
+    pub(crate) const NOTHING: Self = Self {
+        symbol: 0,
+        addend: 0,
+        place: 0,
+        bias: 0,
+        offset: 0,
+        span: u64::MAX,
+        mask: 0,
+        low_mask: 0,
+        shift: 0,
+        bit: 0,
+        size: 0,
+    };
+
     pub(crate) const fn compile(row: &Row) -> Option<Self> {
         let on = u64::MAX;
         let place = match row.place {
@@ -130,18 +145,18 @@ impl Recipe {
         value.wrapping_add(self.offset) <= self.span
     }
 
-    /// Whether `value` has low bits set that the field cannot hold (strict mode refuses these).
+    /// The low bits set in `value` that the field cannot hold; strict mode refuses values that have any.
     #[inline]
     #[must_use]
-    pub const fn drops_low_bits(&self, value: u64) -> bool {
-        value & self.low_mask != 0
+    pub const fn dropped_bits(&self, value: u64) -> u64 {
+        value & self.low_mask
     }
 
     /// The container with the field replaced; all other bits as in `before`.
     #[inline]
     #[must_use]
     pub const fn insert(&self, before: u64, value: u64) -> u64 {
-        (before & !self.mask) | (((value >> self.shift) << self.bit) & self.mask)
+        (before & !self.mask) | (((value >> (self.shift & 63)) << (self.bit & 63)) & self.mask)
     }
 
     /// The field's bits in `container`, moved back to where they stand in the value (not sign-extended).
@@ -174,9 +189,14 @@ impl Recipe {
         }
     }
 
-    /// Fast path: eight bytes are there. The bytes behind a smaller container are read and compared, never changed.
+    /// Writes the field of a value that [`Recipe::accepts`] to a container at the start of `site`, reads all eight bytes
+    /// back and compares. The bytes behind a smaller container are read and compared, never changed.
+    ///
+    /// # Errors
+    ///
+    /// [`ApplyError::ReadBack`].
     #[inline(always)]
-    fn store(&self, site: &mut [u8; 8], value: u64) -> Result<(), ApplyError> {
+    pub fn store(&self, site: &mut [u8; 8], value: u64) -> Result<(), ApplyError> {
         let after = self.insert(u64::from_le_bytes(*site), value);
         *site = after.to_le_bytes();
         // The barrier makes the compiler perform the store and the load that the comparison is about.

@@ -296,7 +296,7 @@ fn relr_table(places: &[u64]) -> Vec<u8> {
         rest = after;
         let mut base = start + 8;
         loop {
-            let inside = |place: &u64| (place - base) / 8 < 63 && (place - base) % 8 == 0;
+            let inside = |place: &u64| (place - base) / 8 < 63 && (place - base).is_multiple_of(8);
             let count = rest.iter().take_while(|place| inside(place)).count();
             if count == 0 {
                 break;
@@ -444,7 +444,9 @@ fn write_sections(
     list.add("", sht::NULL, 0, 0, 0, 0);
     for (segment, offset) in image.segments.iter().zip(offsets) {
         let kind = if segment.data.is_empty() { sht::NOBITS } else { sht::PROGBITS };
-        let flags = 2 | u64::from(segment.flags & pf::W) / 2 | u64::from(segment.flags & pf::X) * 4;
+        let bit = |flag, value| if segment.flags & flag != 0 { value } else { 0 };
+        // SHF_ALLOC, SHF_WRITE, SHF_EXECINSTR
+        let flags = 2 | bit(pf::W, 1) | bit(pf::X, 4);
         list.add(&segment.name, kind, flags, segment.vaddr.unwrap_or(0), *offset, segment.memsz);
     }
     if image.dynamic {

@@ -202,7 +202,6 @@ fn report(request: &PrelinkRequest<'_>, module: &LoadedModule, memory: &PrelinkM
 
 impl Prelinked {
     /// The module as loaded.
-    #[must_use]
     pub const fn module(&self) -> &LoadedModule {
         &self.module
     }
