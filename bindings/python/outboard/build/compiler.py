@@ -43,7 +43,7 @@ class BuildResult:
         write_whole(Path(path), self.module)
 
     def write_c(self, directory: str | os.PathLike[str]) -> None:
-        """Writes ``lib0.c``, ``weights.bin``, ``tvm_dsp_io_meta.bin`` and ``embed.S`` into ``directory``."""
+        """Writes ``lib0.c``, ``weights.bin``, ``tvm_dsp_io_meta.bin`` and ``weights.S`` into ``directory``."""
         from .c_file import data_text
 
         folder = Path(directory)
@@ -55,7 +55,7 @@ class BuildResult:
         write_whole(folder / "weights.bin", self.weights)
         write_whole(folder / "tvm_dsp_io_meta.bin", self.io_meta)
         write_whole(folder / "notes.bin", self._notes())
-        write_whole(folder / "embed.S", data_text("embed.S").encode())
+        write_whole(folder / "weights.S", data_text("weights.S").encode())
 
     def _notes(self) -> bytes:
         manifest = notes.manifest_note(self.name, self.inputs, self.outputs)
@@ -119,7 +119,7 @@ def _link(result: BuildResult, compiler: Compiler, machine: Machine, native: boo
     from .c_file import data_text
 
     module = compiler.compile_and_link(
-        {"lib0.c": result.c_source.encode(), "embed.S": data_text("embed.S").encode()},
+        {"lib0.c": result.c_source.encode(), "weights.S": data_text("weights.S").encode()},
         {"weights.bin": result.weights, "tvm_dsp_io_meta.bin": result.io_meta, "notes.bin": result._notes()},
         "lib0.out",
         machine,

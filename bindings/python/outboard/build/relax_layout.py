@@ -84,9 +84,13 @@ class _Mutator(relax.PyExprMutator):
         raise NotImplementedError
 
     def value_of(self, expr: relax.Expr) -> relax.Expr:
-        """What a variable is bound to."""
-        value = self.lookup_binding(expr) if isinstance(expr, relax.Var) else expr
-        return expr if value is None else value
+        """What a variable is bound to, through variables that stand for others."""
+        while isinstance(expr, relax.Var):
+            value = self.lookup_binding(expr)
+            if value is None:
+                return expr
+            expr = value
+        return expr
 
     def constant(self, expr: relax.Expr) -> np.ndarray | None:
         value = self.value_of(expr)
@@ -118,14 +122,10 @@ class _Mutator(relax.PyExprMutator):
 @relax.expr_functor.mutator
 class _Convolutions(_Mutator):
     def rewrite(self, call: Call, name: str | None) -> relax.Expr | None:
-        if name in _CONVOLUTIONS:
-            return self._convolution(call, _CONVOLUTIONS[name])
-        if name in _POOLS and call.attrs.layout == "NCHW" and self.transpose_of(call.args[0])[1] == [0, 3, 1, 2]:
-            return self._pool(call, _POOLS[name])
-        return None
-
-    def _convolution(self, call: Call, operator: Callable[..., relax.Expr]) -> relax.Expr | None:
         a = call.attrs
+        operator = _CONVOLUTIONS.get(name or "")
+        if operator is None:
+            return None
         if (a.data_layout, a.kernel_layout) not in (("NCHW", "OIHW"), ("NCW", "OIW")):
             return None
         rank = len(a.data_layout)
@@ -142,21 +142,6 @@ class _Convolutions(_Mutator):
             out_layout=data,
         )
         return self.transposed(self.builder_.emit(result), [0, rank - 1, *range(1, rank - 1)])
-
-    def _pool(self, call: Call, operator: Callable[..., relax.Expr]) -> relax.Expr:
-        a = call.attrs
-        result = operator(
-            self.transposed(call.args[0], [0, 2, 3, 1]),
-            pool_size=a.pool_size,
-            strides=a.strides,
-            padding=a.padding,
-            dilation=a.dilation,
-            ceil_mode=bool(a.ceil_mode),
-            count_include_pad=bool(a.count_include_pad),
-            layout="NHWC",
-            out_layout="NHWC",
-        )
-        return self.transposed(self.builder_.emit(result), [0, 3, 1, 2])
 
 
 @relax.expr_functor.mutator
@@ -175,7 +160,24 @@ class _Sinking(_Mutator):
             return self._reduction(call, _REDUCTIONS[name])
         if name == "relax.squeeze":
             return self._squeeze(call)
+        if name in _POOLS and call.attrs.layout == "NCHW" and self.transpose_of(call.args[0])[1] == [0, 3, 1, 2]:
+            return self._pool(call, _POOLS[name])
         return None
+
+    def _pool(self, call: Call, operator: Callable[..., relax.Expr]) -> relax.Expr:
+        a = call.attrs
+        result = operator(
+            self.transposed(call.args[0], [0, 2, 3, 1]),
+            pool_size=a.pool_size,
+            strides=a.strides,
+            padding=a.padding,
+            dilation=a.dilation,
+            ceil_mode=bool(a.ceil_mode),
+            count_include_pad=bool(a.count_include_pad),
+            layout="NHWC",
+            out_layout="NHWC",
+        )
+        return self.transposed(self.builder_.emit(result), [0, 3, 1, 2])
 
     def _unary(self, call: Call) -> relax.Expr | None:
         source, axes = self.transpose_of(call.args[0])

@@ -62,7 +62,7 @@ class _Simplifier(relax.PyExprMutator):
         return call
 
     def _constant(self, expr: relax.Expr) -> np.ndarray | None:
-        if isinstance(expr, relax.Var):
+        while isinstance(expr, relax.Var):
             expr = self.lookup_binding(expr)
         return expr.value.numpy() if isinstance(expr, GenericConst) else None
 

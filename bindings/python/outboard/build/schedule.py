@@ -28,6 +28,9 @@ from . import tir_analysis as analysis
 
 _REDUCE = 2  # IterVar.CommReduce
 _BIG_WEIGHTS = 1 << 18
+_ROW_BYTES = 4096
+"""Largest row of accumulators."""
+_SMALLEST_VECTOR = 8
 _MOST_RECOMPUTATION = 2
 """How often a cheap value may be computed again instead of being kept."""
 
@@ -119,17 +122,49 @@ class _Plan:
 
 
 def _attempt(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> s_tir.Schedule:
-    """A schedule with this reduction tiled, or ``sch`` itself when the rule does not fit."""
-    trial = sch.copy()
-    try:
-        block = _sum_lanes_first(trial, block, vectors)
-        plan = _plan(trial.get(block), len(trial.get_loops(block)), vectors)
-        if plan is None:
-            return sch
-        _tile(trial, block, plan)
-    except ScheduleError:
-        return sch
-    return trial
+    """A schedule with this reduction in registers, or ``sch`` itself when no rule fits."""
+    for rule in (_tile, _accumulate):
+        trial = sch.copy()
+        try:
+            if rule(trial, block, vectors):
+                return trial
+        except ScheduleError:
+            continue
+    return sch
+
+
+def _accumulate(sch: s_tir.Schedule, block: SBlockRV, _vectors: Vectors) -> bool:
+    """Sums into a local variable, or into a local row where the columns are contiguous, instead of into memory."""
+    body = sch.get(block)
+    loops = sch.get_loops(block)
+    store = analysis.store_of(body)
+    if store is None or len(loops) != len(body.iter_vars):
+        return False
+    kinds = [v.iter_type for v in body.iter_vars]
+    outer = [loop for loop, kind in zip(loops, kinds, strict=True) if kind != _REDUCE]
+    reduce = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == _REDUCE]
+    column = _column(body, store)
+    row: list[LoopRV] = []
+    if column is not None and _extents(body)[column] * _itemsize(store) <= _ROW_BYTES:
+        row = [loops[column]]
+        outer = [loop for loop in outer if not loop.same_as(loops[column])]
+    if not outer:
+        outer = [sch.add_unit_loop(loops[0])]
+    sch.reorder(*outer, *reduce, *row)
+    sch.reverse_compute_at(sch.cache_write(block, 0, "global"), outer[-1])
+    sch.decompose_reduction(block, reduce[0])
+    return True
+
+
+def _column(body: s_tir.SBlock, store: tirx.stmt.BufferStore) -> int | None:
+    """The loop that runs over contiguous results and contiguous operands."""
+    extents = _extents(body)
+    spatial = [i for i, v in enumerate(body.iter_vars) if v.iter_type != _REDUCE and extents[i] > 1]
+    if not spatial:
+        return None
+    var = body.iter_vars[spatial[-1]].var
+    contiguous = analysis.stride(store.buffer, store.indices, var) == 1 and _moves_by(store, var, (1,))
+    return spatial[-1] if contiguous else None
 
 
 def _sum_lanes_first(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> SBlockRV:
@@ -174,55 +209,50 @@ def _plan(body: s_tir.SBlock, loops: int, vectors: Vectors) -> _Plan | None:
     store = analysis.store_of(body)
     if store is None or body.init is None or loops != len(body.iter_vars) or not _is_vectorisable(store.value):
         return None
+    column = _column(body, store)
+    if column is None:
+        return None
     extents = _extents(body)
-    spatial = [i for i, v in enumerate(body.iter_vars) if v.iter_type != _REDUCE and extents[i] > 1]
-    if not spatial:
+    lanes = vectors.nbytes // _itemsize(store)
+    while lanes > 1 and extents[column] % lanes:
+        lanes //= 2
+    if lanes * _itemsize(store) < _SMALLEST_VECTOR:
         return None
-    column = spatial[-1]
-    column_var = body.iter_vars[column].var
-    if analysis.stride(store.buffer, store.indices, column_var) != 1 or not _moves_by(store, column_var, (1,)):
-        return None
-    lanes = min(vectors.nbytes // _itemsize(store), 1 << (extents[column].bit_length() - 1))
-    if lanes < 2:
-        return None
-    row = _row(body, store, spatial[:-1], column_var)
+    row = _row(body, store, column)
     best: tuple[float, int, int] | None = None
-    for count in (1, 2, 3, 4, 6, 8):
+    for count in (count for count in (1, 2, 3, 4, 6, 8) if extents[column] % (count * lanes) == 0):
         for rows in _divisors(extents[row]) if row is not None else (1,):
             registers = rows * count + (count if rows > 1 else 0) + 1
-            if registers > vectors.registers or count * lanes > extents[column]:
-                continue
-            cost = _cost(rows, count, extents[column], lanes)
-            if best is None or cost < best[0]:
-                best = (cost, rows, count)
+            if registers <= vectors.registers:
+                cost = _cost(rows, count)
+                best = min(best or (cost, rows, count), (cost, rows, count))
     if best is None:
         return None
     weights = math.prod(extents[i] for i, v in enumerate(body.iter_vars) if v.iter_type == _REDUCE or i == column)
     return _Plan(column, lanes, best[2], row, best[1], weights * _itemsize(store) > _BIG_WEIGHTS)
 
 
-def _cost(rows: int, count: int, columns: int, lanes: int) -> float:
-    """Time per output, roughly: loads for each multiplication, waiting for results, what is left over at the end."""
-    loads = 1 / rows + 1 / count
-    latency = max(0.0, 8 / (rows * count) - 1)
-    whole = columns // (count * lanes) * (count * lanes)
-    left = (columns - whole) / columns
-    return (1 + loads + latency) * (1 + 6 * left)
+def _cost(rows: int, count: int) -> float:
+    """Time of a multiplication, roughly: the loads it needs, and the wait for the one before."""
+    return 1 + 1 / rows + 1 / count + max(0.0, 8 / (rows * count) - 1)
 
 
 def _divisors(n: int) -> list[int]:
     return [d for d in range(1, 33) if n % d == 0]
 
 
-def _row(body: s_tir.SBlock, store: tirx.stmt.BufferStore, candidates: Sequence[int], column: Var) -> int | None:
+def _row(body: s_tir.SBlock, store: tirx.stmt.BufferStore, column: int) -> int | None:
     """The loop whose iterations share the vectors that a step loads: the innermost one that does."""
+    column_var = body.iter_vars[column].var
     vectors = [
         load
         for load in analysis.loads(store.value)
-        if not load.source.same_as(store.buffer) and analysis.stride(load.source, load.indices, column) == 1
+        if not load.source.same_as(store.buffer) and analysis.stride(load.source, load.indices, column_var) == 1
     ]
-    for i in reversed(candidates):
-        if any(analysis.stride(load.source, load.indices, body.iter_vars[i].var) == 0 for load in vectors):
+    extents = _extents(body)
+    for i in reversed(range(len(extents))):
+        is_row = i != column and body.iter_vars[i].iter_type != _REDUCE and extents[i] > 1
+        if is_row and any(analysis.stride(load.source, load.indices, body.iter_vars[i].var) == 0 for load in vectors):
             return i
     return None
 
@@ -237,7 +267,12 @@ def _is_vectorisable(expr: tirx.expr.ExprOp) -> bool:
     return isinstance(expr, _VECTORISABLE) and all(_is_vectorisable(child) for child in analysis.children(expr))
 
 
-def _tile(sch: s_tir.Schedule, block: SBlockRV, plan: _Plan) -> None:
+def _tile(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> bool:
+    """Computes a tile of vector registers at a time, and what follows on the tile."""
+    block = _sum_lanes_first(sch, block, vectors)
+    plan = _plan(sch.get(block), len(sch.get_loops(block)), vectors)
+    if plan is None:
+        return False
     loops = sch.get_loops(block)
     kinds = [v.iter_type for v in sch.get(block).iter_vars]
     reduce = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == _REDUCE]
@@ -264,6 +299,7 @@ def _tile(sch: s_tir.Schedule, block: SBlockRV, plan: _Plan) -> None:
     init = sch.decompose_reduction(block, reduce[0])
     _vectorise(sch, sch.get_loops(init)[-len(tile) :])
     _vectorise_copy(sch, copy, plan, len(outer))
+    return True
 
 
 def _vectorise(sch: s_tir.Schedule, loops: Sequence[LoopRV]) -> None:

@@ -368,7 +368,7 @@ class _Printer:
         element, lanes = _lanes(_dtype(e))
         vector = self._vector(element, lanes)
         if isinstance(e, TensorLoad):
-            return self._element(e.source, e.indices), _UNARY
+            return self._element(e.source, e.indices).replace("*(", "*(const ", 1), _UNARY
         if isinstance(e, tirx.expr.Broadcast):
             return f"splat_{vector}({self._value(e.value)})", _ATOM
         if isinstance(e, tirx.Cast):

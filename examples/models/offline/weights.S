@@ -1,4 +1,7 @@
-/* What a module carries beside its code: constants, I/O metadata and notes. Files are found by -I. */
+/*
+ * What a module carries beside its code: constants, I/O metadata and notes. The three files are found in the folder the
+ * compiler runs in, or by -I.
+ */
         .section .rodata.weights, "a"
         .balign 64
         .globl  _binary_weights_bin_start

@@ -1,0 +1,764 @@
+/* small_network, written by outboard.build 0.1.0.
+ *
+ * input 0 "image" float32[1,1,28,28]
+ * output 0 "scores" float32[1,10]
+ */
+
+/*
+ * The binary interface between a module and the C7x runtime, as C sees it: the structures that both sides share, the
+ * runtime functions a module may call, and the entry a module must define. Layouts are those of a 64-bit target; the
+ * assertions at the end hold on every compiler that may build a module. Reference: docs/reference/models.md.
+ *
+ * Only freestanding headers are included, so that a module compiles for a CPU without a C library at hand.
+ */
+#ifndef OUTBOARD_TVM_ABI_H
+#define OUTBOARD_TVM_ABI_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Type indices of TVMFFIAny. Indices from TVM_FFI_OBJECT on hold a pointer to a TVMFFIObject. */
+enum {
+  TVM_FFI_NONE = 0,
+  TVM_FFI_INT = 1,
+  TVM_FFI_BOOL = 2,
+  TVM_FFI_FLOAT = 3,
+  TVM_FFI_OPAQUE_PTR = 4,
+  TVM_FFI_OBJECT = 64,
+  TVM_FFI_SHAPE = 69,
+  TVM_FFI_TENSOR = 70,
+  TVM_FFI_ARRAY = 71,
+  TVM_FFI_STORAGE = 128
+};
+
+/* Codes of DLDataType. */
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BOOL = 6 };
+
+/* What the entry and the kernels return. Other values pass through to the host unchanged. */
+enum { OUTBOARD_OK = 0, OUTBOARD_ERROR = -1, OUTBOARD_NO_MEMORY = -3 };
+
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+
+typedef struct {
+  int32_t device_type; /* 1 = CPU */
+  int32_t device_id;
+} DLDevice;
+
+typedef struct TVMFFIObject {
+  int32_t type_index;
+  int32_t ref_counter;
+  void (*deleter)(struct TVMFFIObject *self);
+} TVMFFIObject;
+
+typedef struct {
+  int32_t type_index;
+  uint32_t zero_padding;
+  union {
+    int64_t v_int64;
+    double v_float64;
+    void *v_ptr;
+    TVMFFIObject *v_obj;
+    DLDataType v_dtype;
+    DLDevice v_device;
+  } u;
+} TVMFFIAny;
+
+typedef struct {
+  TVMFFIObject header;
+  void *data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t *shape;
+  int64_t *strides; /* NULL: dense, row-major */
+  uint64_t byte_offset;
+  int64_t shape_storage[8];
+  int64_t strides_storage[8];
+  uint32_t flags; /* 1 = owns data */
+  uint32_t padding;
+  TVMFFIObject *storage_ref;
+} TVMDSPNDArray;
+
+typedef struct {
+  TVMFFIObject header;
+  const int64_t *data;
+  size_t size;
+  int64_t shape_data[8];
+} TVMDSPShape;
+
+typedef struct {
+  TVMFFIObject header;
+  int32_t size;
+  int32_t padding;
+  TVMFFIAny elements[128];
+} TVMDSPArray;
+
+typedef struct {
+  TVMFFIObject header;
+  void *data;
+  size_t size;
+  DLDevice device;
+  int32_t pool;
+  int32_t padding;
+} TVMDSPStorage;
+
+/* What a module says about its inputs and outputs before it runs: symbol _binary_tvm_dsp_io_meta_start. */
+typedef struct {
+  uint32_t magic; /* OUTBOARD_IO_META_MAGIC */
+  uint32_t version;
+  uint32_t num_inputs;
+  uint32_t num_outputs;
+  uint64_t input_bytes;
+  uint64_t output_bytes;
+  uint32_t flags; /* 1 = sizes are exact */
+  uint32_t reserved;
+} TVMDSPIoMeta;
+
+#define OUTBOARD_IO_META_MAGIC 0x4D4F4954u
+#define OUTBOARD_TENSOR_MAGIC 0xDD5E40F096B4A13Full
+
+/* The entry of a module. `constants` is the parsed weights.bin, or NULL when the module has none. */
+int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIAny *output);
+
+/* C library. */
+void *memcpy(void *to, const void *from, size_t bytes);
+void *memmove(void *to, const void *from, size_t bytes);
+void *memset(void *to, int value, size_t bytes);
+int memcmp(const void *a, const void *b, size_t bytes);
+int printf(const char *format, ...);
+
+/* Workspace: 128-byte aligned, NULL when memory is exhausted. */
+void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t bytes, int code_hint, int bits_hint);
+int TVMBackendFreeWorkspace(int device_type, int device_id, void *workspace);
+
+/* Storage and tensors. A new object has one reference, which belongs to the caller; a tensor holds one on its storage. */
+TVMDSPStorage *TVMDSPStorageAlloc(size_t bytes, DLDevice device, DLDataType hint);
+TVMDSPNDArray *TVMDSPStorageAllocNDArray(TVMDSPStorage *storage, int64_t offset, const int64_t *shape, int32_t ndim,
+                                         DLDataType dtype);
+/* A view that shares the data of `source` and holds no reference on it. */
+TVMDSPNDArray *TVMDSPBuiltinReshapeDirect(TVMDSPNDArray *source, const int64_t *shape, int32_t ndim);
+/* Makes an array of at most 128 elements and adds a reference to each of them. */
+int TVMDSPBuiltinMakeTuplePacked(const TVMFFIAny *args, int32_t num_args, TVMFFIAny *ret);
+
+/* Register file: what is in it when the entry returns is released by the device before the next run and at unload. */
+void TVMDSPRegFileInit(TVMFFIAny *registers, int32_t count);
+void TVMDSPRegSetAny(int32_t index, const TVMFFIAny *value);
+int TVMDSPRegFileCleanup(void);
+
+void TVMFFIObjectIncRef(TVMFFIObject *object);
+void TVMFFIObjectDecRef(TVMFFIObject *object);
+
+#define OUTBOARD_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " must have " #bytes " bytes")
+#define OUTBOARD_ASSERT_AT(type, field, offset) \
+  _Static_assert(offsetof(type, field) == (offset), #type "." #field " must be at " #offset)
+
+OUTBOARD_ASSERT_SIZE(void *, 8);
+OUTBOARD_ASSERT_SIZE(DLDataType, 4);
+OUTBOARD_ASSERT_SIZE(DLDevice, 8);
+OUTBOARD_ASSERT_SIZE(TVMFFIAny, 16);
+OUTBOARD_ASSERT_AT(TVMFFIAny, u, 8);
+OUTBOARD_ASSERT_SIZE(TVMFFIObject, 16);
+OUTBOARD_ASSERT_AT(TVMFFIObject, deleter, 8);
+OUTBOARD_ASSERT_SIZE(TVMDSPNDArray, 208);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, data, 16);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, device, 24);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, ndim, 32);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, dtype, 36);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, shape, 40);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, strides, 48);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, byte_offset, 56);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, shape_storage, 64);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, strides_storage, 128);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, flags, 192);
+OUTBOARD_ASSERT_AT(TVMDSPNDArray, storage_ref, 200);
+OUTBOARD_ASSERT_SIZE(TVMDSPShape, 96);
+OUTBOARD_ASSERT_AT(TVMDSPShape, data, 16);
+OUTBOARD_ASSERT_AT(TVMDSPShape, size, 24);
+OUTBOARD_ASSERT_AT(TVMDSPShape, shape_data, 32);
+OUTBOARD_ASSERT_SIZE(TVMDSPArray, 2072);
+OUTBOARD_ASSERT_AT(TVMDSPArray, size, 16);
+OUTBOARD_ASSERT_AT(TVMDSPArray, elements, 24);
+OUTBOARD_ASSERT_SIZE(TVMDSPStorage, 48);
+OUTBOARD_ASSERT_AT(TVMDSPStorage, data, 16);
+OUTBOARD_ASSERT_AT(TVMDSPStorage, size, 24);
+OUTBOARD_ASSERT_AT(TVMDSPStorage, device, 32);
+OUTBOARD_ASSERT_AT(TVMDSPStorage, pool, 40);
+OUTBOARD_ASSERT_SIZE(TVMDSPIoMeta, 40);
+OUTBOARD_ASSERT_AT(TVMDSPIoMeta, input_bytes, 16);
+OUTBOARD_ASSERT_AT(TVMDSPIoMeta, flags, 32);
+
+#endif /* OUTBOARD_TVM_ABI_H */
+
+/* Helpers of generated kernels: what C's operators leave undefined, or do at another width than ONNX. */
+
+#define OUTBOARD_INFINITY __builtin_inff()
+#define OUTBOARD_NAN __builtin_nanf("")
+
+/* Kernels stay functions of their own, under their own names, so that a crash or a profile can name them. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define OUTBOARD_KERNEL static __attribute__((noipa))
+#else
+#define OUTBOARD_KERNEL static __attribute__((noinline))
+#endif
+
+#define OUTBOARD_MIN_MAX(type, suffix)                                               \
+  static inline type min_##suffix(type a, type b) { return a < b ? a : b; }          \
+  static inline type max_##suffix(type a, type b) { return a > b ? a : b; }
+
+/* Division by zero gives zero, and the smallest number divided by minus one gives itself: nothing traps. */
+#define OUTBOARD_SIGNED(bits)                                                        \
+  OUTBOARD_MIN_MAX(int##bits##_t, i##bits)                                           \
+  static inline int##bits##_t div_i##bits(int##bits##_t a, int##bits##_t b) {        \
+    return b == 0 ? 0 : b == -1 ? (int##bits##_t)(0 - (uint##bits##_t)a) : a / b;    \
+  }                                                                                  \
+  static inline int##bits##_t mod_i##bits(int##bits##_t a, int##bits##_t b) {        \
+    return b == 0 || b == -1 ? 0 : a % b;                                            \
+  }                                                                                  \
+  static inline int##bits##_t abs_i##bits(int##bits##_t a) {                         \
+    return a < 0 ? (int##bits##_t)(0 - (uint##bits##_t)a) : a;                       \
+  }                                                                                  \
+  static inline int##bits##_t power_i##bits(int##bits##_t base, int##bits##_t exponent) { \
+    uint64_t result = 1;                                                             \
+    for (uint64_t square = (uint64_t)base; exponent > 0; exponent >>= 1, square *= square) { \
+      result = exponent & 1 ? result * square : result;                              \
+    }                                                                                \
+    return (int##bits##_t)result;                                                    \
+  }
+
+#define OUTBOARD_UNSIGNED(bits)                                                      \
+  OUTBOARD_MIN_MAX(uint##bits##_t, u##bits)                                          \
+  static inline uint##bits##_t div_u##bits(uint##bits##_t a, uint##bits##_t b) {     \
+    return (uint##bits##_t)(b == 0 ? 0 : a / b);                                     \
+  }                                                                                  \
+  static inline uint##bits##_t mod_u##bits(uint##bits##_t a, uint##bits##_t b) {     \
+    return (uint##bits##_t)(b == 0 ? 0 : a % b);                                     \
+  }                                                                                  \
+  static inline uint##bits##_t power_u##bits(uint##bits##_t base, uint##bits##_t exponent) { \
+    uint64_t result = 1;                                                             \
+    for (uint64_t square = base; exponent > 0; exponent >>= 1, square *= square) {   \
+      result = exponent & 1 ? result * square : result;                              \
+    }                                                                                \
+    return (uint##bits##_t)result;                                                   \
+  }
+
+OUTBOARD_MIN_MAX(float, f32)
+OUTBOARD_MIN_MAX(double, f64)
+OUTBOARD_SIGNED(8)
+OUTBOARD_SIGNED(16)
+OUTBOARD_SIGNED(32)
+OUTBOARD_SIGNED(64)
+OUTBOARD_UNSIGNED(8)
+OUTBOARD_UNSIGNED(16)
+OUTBOARD_UNSIGNED(32)
+OUTBOARD_UNSIGNED(64)
+
+#ifdef OUTBOARD_USES_HALF
+typedef _Float16 outboard_half;
+OUTBOARD_MIN_MAX(outboard_half, f16)
+#endif
+
+#define OUTBOARD_BITS(from, to, from_type, to_type)                                  \
+  static inline to_type bits_##from##_##to(from_type value) {                        \
+    to_type result;                                                                  \
+    memcpy(&result, &value, sizeof result);                                          \
+    return result;                                                                   \
+  }
+OUTBOARD_BITS(f32, i32, float, int32_t)
+OUTBOARD_BITS(f32, u32, float, uint32_t)
+OUTBOARD_BITS(i32, f32, int32_t, float)
+OUTBOARD_BITS(u32, f32, uint32_t, float)
+OUTBOARD_BITS(f64, i64, double, int64_t)
+OUTBOARD_BITS(f64, u64, double, uint64_t)
+OUTBOARD_BITS(i64, f64, int64_t, double)
+OUTBOARD_BITS(u64, f64, uint64_t, double)
+
+/* Vectors of the width the kernels were scheduled for; a compiler splits what its CPU lacks. */
+#define OUTBOARD_VECTOR(type, suffix, lanes)                                         \
+  typedef type suffix##x##lanes                                                      \
+      __attribute__((vector_size(sizeof(type) * lanes), aligned(sizeof(type)), may_alias)); \
+  static inline suffix##x##lanes splat_##suffix##x##lanes(type value) {              \
+    return value - (suffix##x##lanes){0};                                            \
+  }                                                                                  \
+  static inline suffix##x##lanes max_##suffix##x##lanes(suffix##x##lanes a, suffix##x##lanes b) { \
+    const __typeof__(a > b) takes_a = a > b;                                         \
+    return (suffix##x##lanes)(((__typeof__(takes_a))a & takes_a) | ((__typeof__(takes_a))b & ~takes_a)); \
+  }                                                                                  \
+  static inline suffix##x##lanes min_##suffix##x##lanes(suffix##x##lanes a, suffix##x##lanes b) { \
+    const __typeof__(a < b) takes_a = a < b;                                         \
+    return (suffix##x##lanes)(((__typeof__(takes_a))a & takes_a) | ((__typeof__(takes_a))b & ~takes_a)); \
+  }
+
+OUTBOARD_VECTOR(float, f32, 2)
+OUTBOARD_VECTOR(float, f32, 4)
+
+/* The device's mathematical library. */
+float expf(float);
+
+#define OUTBOARD_MODEL "small_network"
+enum {
+  OUTBOARD_INPUTS = 1,
+  OUTBOARD_OUTPUTS = 1,
+  OUTBOARD_CONSTANTS = 8,
+};
+static const uint64_t OUTBOARD_WORKSPACE_BYTES = 17280;
+
+typedef struct {
+  const char *name;
+  int64_t bytes;
+  int64_t shape[6];
+  int32_t ndim;
+  DLDataType dtype;
+  uint8_t is_bool;
+} OutboardTensor;
+
+typedef struct {
+  int32_t index; /* in weights.bin */
+  DLDataType dtype;
+  int64_t elements;
+} OutboardConstant;
+
+static const OutboardTensor outboard_inputs[OUTBOARD_INPUTS + 1] = {
+    {"image", 3136, {1, 1, 28, 28}, 4, {DL_FLOAT, 32, 1}, 0},
+    {0},
+};
+static const OutboardTensor outboard_outputs[OUTBOARD_OUTPUTS + 1] = {
+    {"scores", 40, {1, 10}, 2, {DL_FLOAT, 32, 1}, 0},
+    {0},
+};
+static const OutboardConstant outboard_constants[OUTBOARD_CONSTANTS + 1] = {
+    {1, {DL_FLOAT, 32, 1}, 200},
+    {3, {DL_FLOAT, 32, 1}, 6},
+    {5, {DL_FLOAT, 32, 1}, 2400},
+    {7, {DL_FLOAT, 32, 1}, 16},
+    {9, {DL_FLOAT, 32, 1}, 12288},
+    {11, {DL_FLOAT, 32, 1}, 48},
+    {13, {DL_FLOAT, 32, 1}, 768},
+    {15, {DL_FLOAT, 32, 1}, 10},
+    {0},
+};
+
+/* ---- Kernels ---- */
+
+OUTBOARD_KERNEL void k000_conv2d_strided_slice_add_relu(
+    const float *restrict lv,
+    const float *restrict param_0,
+    const float *restrict param_1,
+    float *restrict compute_intermediate) {
+  for (int32_t yy = 0; yy < 24; ++yy) {
+    for (int32_t xx_0 = 0; xx_0 < 4; ++xx_0) {
+      float conv2d_nhwc_intermediate[48] __attribute__((aligned(64)));
+      float conv2d_nhwc_intermediate_global[48] __attribute__((aligned(64)));
+      #pragma GCC unroll 6
+      for (int32_t xx_1_init = 0; xx_1_init < 6; ++xx_1_init) {
+        #pragma GCC unroll 2
+        for (int32_t ff_1_init = 0; ff_1_init < 2; ++ff_1_init) {
+          *(f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1_init * 8 + ff_1_init * 4)) = splat_f32x4(0.0f);
+        }
+      }
+      for (int32_t ry = 0; ry < 5; ++ry) {
+        for (int32_t rx = 0; rx < 5; ++rx) {
+          #pragma GCC unroll 6
+          for (int32_t xx_1 = 0; xx_1 < 6; ++xx_1) {
+            #pragma GCC unroll 2
+            for (int32_t ff_1 = 0; ff_1 < 2; ++ff_1) {
+              *(f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1 * 8 + ff_1 * 4)) = *(const f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1 * 8 + ff_1 * 4)) + splat_f32x4(lv[yy * 28 + ry * 28 + xx_0 * 6 + xx_1 + rx]) * *(const f32x4 *)(param_0 + (ry * 40 + rx * 8 + ff_1 * 4));
+            }
+          }
+        }
+      }
+      #pragma GCC unroll 6
+      for (int32_t ax0 = 0; ax0 < 6; ++ax0) {
+        #pragma GCC unroll 2
+        for (int32_t ax1_0 = 0; ax1_0 < 2; ++ax1_0) {
+          *(f32x4 *)(conv2d_nhwc_intermediate + (ax0 * 8 + ax1_0 * 4)) = *(const f32x4 *)(conv2d_nhwc_intermediate_global + (ax0 * 8 + ax1_0 * 4));
+        }
+      }
+      for (int32_t ax0_1 = 0; ax0_1 < 6; ++ax0_1) {
+        for (int32_t ax1 = 0; ax1 < 6; ++ax1) {
+          compute_intermediate[yy * 144 + xx_0 * 36 + ax0_1 * 6 + ax1] = max_f32(conv2d_nhwc_intermediate[ax0_1 * 8 + ax1] + param_1[ax1], 0.0f);
+        }
+      }
+    }
+  }
+}
+
+OUTBOARD_KERNEL void k001_max_pool2d(const float *restrict lv2, float *restrict pool_max) {
+  for (int32_t ax1 = 0; ax1 < 12; ++ax1) {
+    for (int32_t ax2 = 0; ax2 < 12; ++ax2) {
+      float pool_max_global[6] __attribute__((aligned(64)));
+      #pragma GCC unroll 3
+      for (int32_t ax3_1_init = 0; ax3_1_init < 3; ++ax3_1_init) {
+        *(f32x2 *)(pool_max_global + ax3_1_init * 2) = splat_f32x2(-3.4028235e+38f);
+      }
+      for (int32_t rv0 = 0; rv0 < 2; ++rv0) {
+        for (int32_t rv1 = 0; rv1 < 2; ++rv1) {
+          #pragma GCC unroll 3
+          for (int32_t ax3_1 = 0; ax3_1 < 3; ++ax3_1) {
+            *(f32x2 *)(pool_max_global + ax3_1 * 2) = max_f32x2(*(const f32x2 *)(pool_max_global + ax3_1 * 2), *(const f32x2 *)(lv2 + (ax1 * 288 + rv0 * 144 + ax2 * 12 + rv1 * 6 + ax3_1 * 2)));
+          }
+        }
+      }
+      #pragma GCC unroll 3
+      for (int32_t ax0_0 = 0; ax0_0 < 3; ++ax0_0) {
+        *(f32x2 *)(pool_max + (ax1 * 72 + ax2 * 6 + ax0_0 * 2)) = *(const f32x2 *)(pool_max_global + ax0_0 * 2);
+      }
+    }
+  }
+}
+
+OUTBOARD_KERNEL void k002_conv2d1_add1_relu1(
+    const float *restrict lv4,
+    const float *restrict param_0,
+    const float *restrict param_1,
+    float *restrict compute_intermediate) {
+  for (int32_t yy = 0; yy < 8; ++yy) {
+    for (int32_t xx_0 = 0; xx_0 < 4; ++xx_0) {
+      float conv2d_nhwc_intermediate[32] __attribute__((aligned(64)));
+      float conv2d_nhwc_intermediate_global[32] __attribute__((aligned(64)));
+      #pragma GCC unroll 2
+      for (int32_t xx_1_init = 0; xx_1_init < 2; ++xx_1_init) {
+        #pragma GCC unroll 4
+        for (int32_t ff_1_init = 0; ff_1_init < 4; ++ff_1_init) {
+          *(f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1_init * 16 + ff_1_init * 4)) = splat_f32x4(0.0f);
+        }
+      }
+      for (int32_t ry = 0; ry < 5; ++ry) {
+        for (int32_t rx = 0; rx < 5; ++rx) {
+          for (int32_t rc = 0; rc < 6; ++rc) {
+            #pragma GCC unroll 2
+            for (int32_t xx_1 = 0; xx_1 < 2; ++xx_1) {
+              #pragma GCC unroll 4
+              for (int32_t ff_1 = 0; ff_1 < 4; ++ff_1) {
+                *(f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1 * 16 + ff_1 * 4)) = *(const f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1 * 16 + ff_1 * 4)) + splat_f32x4(lv4[yy * 72 + ry * 72 + xx_0 * 12 + xx_1 * 6 + rx * 6 + rc]) * *(const f32x4 *)(param_0 + (ry * 480 + rx * 96 + rc * 16 + ff_1 * 4));
+              }
+            }
+          }
+        }
+      }
+      #pragma GCC unroll 2
+      for (int32_t ax0 = 0; ax0 < 2; ++ax0) {
+        #pragma GCC unroll 4
+        for (int32_t ax1_0 = 0; ax1_0 < 4; ++ax1_0) {
+          *(f32x4 *)(conv2d_nhwc_intermediate + (ax0 * 16 + ax1_0 * 4)) = *(const f32x4 *)(conv2d_nhwc_intermediate_global + (ax0 * 16 + ax1_0 * 4));
+        }
+      }
+      for (int32_t ax0_1 = 0; ax0_1 < 2; ++ax0_1) {
+        for (int32_t ax1 = 0; ax1 < 16; ++ax1) {
+          compute_intermediate[yy * 128 + xx_0 * 32 + ax0_1 * 16 + ax1] = max_f32(conv2d_nhwc_intermediate[ax0_1 * 16 + ax1] + param_1[ax1], 0.0f);
+        }
+      }
+    }
+  }
+}
+
+OUTBOARD_KERNEL void k003_max_pool2d1(const float *restrict lv8, float *restrict pool_max) {
+  for (int32_t ax1 = 0; ax1 < 4; ++ax1) {
+    for (int32_t ax2 = 0; ax2 < 4; ++ax2) {
+      float pool_max_global[16] __attribute__((aligned(64)));
+      #pragma GCC unroll 4
+      for (int32_t ax3_1_init = 0; ax3_1_init < 4; ++ax3_1_init) {
+        *(f32x4 *)(pool_max_global + ax3_1_init * 4) = splat_f32x4(-3.4028235e+38f);
+      }
+      for (int32_t rv0 = 0; rv0 < 2; ++rv0) {
+        for (int32_t rv1 = 0; rv1 < 2; ++rv1) {
+          #pragma GCC unroll 4
+          for (int32_t ax3_1 = 0; ax3_1 < 4; ++ax3_1) {
+            *(f32x4 *)(pool_max_global + ax3_1 * 4) = max_f32x4(*(const f32x4 *)(pool_max_global + ax3_1 * 4), *(const f32x4 *)(lv8 + (ax1 * 256 + rv0 * 128 + ax2 * 32 + rv1 * 16 + ax3_1 * 4)));
+          }
+        }
+      }
+      #pragma GCC unroll 4
+      for (int32_t ax0_0 = 0; ax0_0 < 4; ++ax0_0) {
+        *(f32x4 *)(pool_max + (ax1 * 64 + ax2 * 16 + ax0_0 * 4)) = *(const f32x4 *)(pool_max_global + ax0_0 * 4);
+      }
+    }
+  }
+}
+
+OUTBOARD_KERNEL void k004_transpose(const float *restrict lv10, float *restrict T_transpose) {
+  for (int32_t ax1 = 0; ax1 < 16; ++ax1) {
+    for (int32_t ax2 = 0; ax2 < 4; ++ax2) {
+      for (int32_t ax3 = 0; ax3 < 4; ++ax3) {
+        T_transpose[ax1 * 16 + ax2 * 4 + ax3] = lv10[ax2 * 64 + ax3 * 16 + ax1];
+      }
+    }
+  }
+}
+
+OUTBOARD_KERNEL void k005_matmul_add2_relu2(
+    const float *restrict n6_Flatten,
+    const float *restrict param_0,
+    const float *restrict param_1,
+    float *restrict compute_intermediate) {
+  for (int32_t i1_0 = 0; i1_0 < 2; ++i1_0) {
+    float matmul_intermediate[24] __attribute__((aligned(64)));
+    float matmul_intermediate_global[24] __attribute__((aligned(64)));
+    #pragma GCC unroll 6
+    for (int32_t i1_1_init = 0; i1_1_init < 6; ++i1_1_init) {
+      *(f32x4 *)(matmul_intermediate_global + i1_1_init * 4) = splat_f32x4(0.0f);
+    }
+    for (int32_t k = 0; k < 256; ++k) {
+      #pragma GCC unroll 6
+      for (int32_t i1_1 = 0; i1_1 < 6; ++i1_1) {
+        *(f32x4 *)(matmul_intermediate_global + i1_1 * 4) = *(const f32x4 *)(matmul_intermediate_global + i1_1 * 4) + splat_f32x4(n6_Flatten[k]) * *(const f32x4 *)(param_0 + (k * 48 + i1_0 * 24 + i1_1 * 4));
+      }
+    }
+    #pragma GCC unroll 6
+    for (int32_t ax0_0 = 0; ax0_0 < 6; ++ax0_0) {
+      *(f32x4 *)(matmul_intermediate + ax0_0 * 4) = *(const f32x4 *)(matmul_intermediate_global + ax0_0 * 4);
+    }
+    for (int32_t ax0 = 0; ax0 < 24; ++ax0) {
+      compute_intermediate[i1_0 * 24 + ax0] = max_f32(matmul_intermediate[ax0] + param_1[i1_0 * 24 + ax0], 0.0f);
+    }
+  }
+}
+
+OUTBOARD_KERNEL void k006_matmul1_strided_slice1_add3(
+    const float *restrict n8_Relu,
+    const float *restrict param_0,
+    const float *restrict param_1,
+    float *restrict T_add_intermediate) {
+  float matmul_intermediate[16] __attribute__((aligned(64)));
+  float matmul_intermediate_global[16] __attribute__((aligned(64)));
+  #pragma GCC unroll 4
+  for (int32_t i1_1_init = 0; i1_1_init < 4; ++i1_1_init) {
+    *(f32x4 *)(matmul_intermediate_global + i1_1_init * 4) = splat_f32x4(0.0f);
+  }
+  for (int32_t k = 0; k < 48; ++k) {
+    #pragma GCC unroll 4
+    for (int32_t i1_1 = 0; i1_1 < 4; ++i1_1) {
+      *(f32x4 *)(matmul_intermediate_global + i1_1 * 4) = *(const f32x4 *)(matmul_intermediate_global + i1_1 * 4) + splat_f32x4(n8_Relu[k]) * *(const f32x4 *)(param_0 + (k * 16 + i1_1 * 4));
+    }
+  }
+  #pragma GCC unroll 4
+  for (int32_t ax0_0 = 0; ax0_0 < 4; ++ax0_0) {
+    *(f32x4 *)(matmul_intermediate + ax0_0 * 4) = *(const f32x4 *)(matmul_intermediate_global + ax0_0 * 4);
+  }
+  for (int32_t ax0 = 0; ax0 < 10; ++ax0) {
+    T_add_intermediate[ax0] = matmul_intermediate[ax0] + param_1[ax0];
+  }
+}
+
+OUTBOARD_KERNEL void k007_softmax(const float *restrict n9_Gemm, float *restrict T_softmax_norm) {
+  float T_softmax_maxelem[1] __attribute__((aligned(64)));
+  float T_softmax_exp[10] __attribute__((aligned(64)));
+  float T_softmax_expsum[1] __attribute__((aligned(64)));
+  float T_softmax_maxelem_global[1] __attribute__((aligned(64)));
+  T_softmax_maxelem_global[0] = -3.4028235e+38f;
+  for (int32_t k = 0; k < 10; ++k) {
+    T_softmax_maxelem_global[0] = max_f32(T_softmax_maxelem_global[0], n9_Gemm[k]);
+  }
+  T_softmax_maxelem[0] = T_softmax_maxelem_global[0];
+  for (int32_t i1 = 0; i1 < 10; ++i1) {
+    T_softmax_exp[i1] = expf(n9_Gemm[i1] - T_softmax_maxelem[0]);
+  }
+  float T_softmax_expsum_global[1] __attribute__((aligned(64)));
+  T_softmax_expsum_global[0] = 0.0f;
+  for (int32_t k_1 = 0; k_1 < 10; ++k_1) {
+    T_softmax_expsum_global[0] = T_softmax_expsum_global[0] + T_softmax_exp[k_1];
+  }
+  T_softmax_expsum[0] = T_softmax_expsum_global[0];
+  for (int32_t i1_1 = 0; i1_1 < 10; ++i1_1) {
+    T_softmax_norm[i1_1] = T_softmax_exp[i1_1] / T_softmax_expsum[0];
+  }
+}
+
+/* ---- The model ---- */
+
+/* in: inputs, c: constants, out: outputs, w: workspace */
+static void outboard_run(void *const *in, void *const *c, void *const *out, unsigned char *w) {
+  (void)in, (void)c, (void)out, (void)w;
+  k000_conv2d_strided_slice_add_relu(in[0], c[0], c[1], (void *)(w + 0));
+  k001_max_pool2d((void *)(w + 0), (void *)(w + 13824));
+  k002_conv2d1_add1_relu1((void *)(w + 13824), c[2], c[3], (void *)(w + 0));
+  k003_max_pool2d1((void *)(w + 0), (void *)(w + 4096));
+  k004_transpose((void *)(w + 4096), (void *)(w + 0));
+  /* Gemm "dense1" (node 7) */
+  k005_matmul_add2_relu2((void *)(w + 0), c[4], c[5], (void *)(w + 1024));
+  k006_matmul1_strided_slice1_add3((void *)(w + 1024), c[6], c[7], (void *)(w + 0));
+  k007_softmax((void *)(w + 0), out[0]);
+}
+
+/* ---- The entry: checks what it is given, makes room for the outputs, runs the model ------------------------------- */
+
+static const DLDevice outboard_cpu = {1, 0};
+
+/* The register file. What is in it when the entry returns is released by the device. */
+static TVMFFIAny outboard_registers[OUTBOARD_OUTPUTS + 1];
+
+static void outboard_print_tensor(DLDataType dtype, int32_t ndim, const int64_t *shape) {
+  static const char *const kinds[] = {"int", "uint", "float"};
+  if (dtype.code <= DL_FLOAT) {
+    printf("%s%d[", kinds[dtype.code], (int)dtype.bits);
+  } else {
+    printf(dtype.code == DL_BOOL ? "bool[" : "type %d.%d[", (int)dtype.code, (int)dtype.bits);
+  }
+  for (int32_t i = 0; i < ndim; i++) {
+    printf(i == 0 ? "%lld" : ",%lld", (long long)shape[i]);
+  }
+  printf("]");
+}
+
+static int outboard_same_dtype(const OutboardTensor *expected, DLDataType given) {
+  const int is_bool = expected->is_bool && given.code == DL_BOOL;
+  return given.lanes == 1 && (is_bool || (given.code == expected->dtype.code && given.bits == expected->dtype.bits));
+}
+
+static int outboard_is_dense(const TVMDSPNDArray *tensor) {
+  int64_t stride = 1;
+  for (int32_t i = tensor->ndim - 1; tensor->strides != NULL && i >= 0; i--) {
+    if (tensor->shape[i] != 1 && tensor->strides[i] != stride) {
+      return 0;
+    }
+    stride *= tensor->shape[i];
+  }
+  return 1;
+}
+
+/* The data of an input, or NULL after a line that says why it cannot be taken. */
+static void *outboard_input(int index, const TVMFFIAny *given) {
+  const OutboardTensor *expected = &outboard_inputs[index];
+  const TVMDSPNDArray *tensor = given->u.v_ptr;
+  if (given->type_index != TVM_FFI_TENSOR || tensor == NULL) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\" is not a tensor\n", index, expected->name);
+    return NULL;
+  }
+  int same = tensor->ndim == expected->ndim && outboard_same_dtype(expected, tensor->dtype);
+  for (int32_t i = 0; same && i < expected->ndim; i++) {
+    same = tensor->shape[i] == expected->shape[i];
+  }
+  if (!same) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\": expected ", index, expected->name);
+    outboard_print_tensor(expected->dtype, expected->ndim, expected->shape);
+    printf(", got ");
+    outboard_print_tensor(tensor->dtype, tensor->ndim, tensor->shape);
+    printf("\n");
+    return NULL;
+  }
+  char *data = (char *)tensor->data + tensor->byte_offset;
+  if (tensor->data == NULL || (uintptr_t)data % (expected->dtype.bits / 8) != 0 || !outboard_is_dense(tensor)) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\": the data at %p is %s\n", index, expected->name, (void *)data,
+           tensor->data == NULL ? "missing" : outboard_is_dense(tensor) ? "not aligned" : "not dense");
+    return NULL;
+  }
+  return data;
+}
+
+/* The data of a constant, or NULL after a line that says what is wrong with it. */
+static void *outboard_constant(const OutboardConstant *expected, const TVMFFIAny *given) {
+  const TVMDSPNDArray *tensor = given->u.v_ptr;
+  int64_t elements = 1;
+  if (given->type_index == TVM_FFI_TENSOR && tensor != NULL) {
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+      elements *= tensor->shape[i];
+    }
+    if (elements == expected->elements && tensor->dtype.code == expected->dtype.code &&
+        tensor->dtype.bits == expected->dtype.bits && tensor->data != NULL &&
+        (uintptr_t)tensor->data % (expected->dtype.bits / 8) == 0) {
+      return (char *)tensor->data + tensor->byte_offset;
+    }
+  }
+  printf(OUTBOARD_MODEL ": constant %d is not the one this module was compiled with\n", (int)expected->index);
+  return NULL;
+}
+
+static void outboard_release(TVMFFIAny *reg) {
+  if (reg->type_index >= TVM_FFI_OBJECT && reg->u.v_obj != NULL) {
+    TVMFFIObjectDecRef(reg->u.v_obj);
+  }
+  *reg = (TVMFFIAny){0};
+}
+
+/* Makes room for an output in its register; the tensor keeps the storage alive. */
+static void *outboard_make_output(int index) {
+  const OutboardTensor *spec = &outboard_outputs[index];
+  TVMDSPStorage *storage = TVMDSPStorageAlloc((size_t)spec->bytes, outboard_cpu, spec->dtype);
+  if (storage == NULL) {
+    return NULL;
+  }
+  TVMDSPNDArray *tensor = TVMDSPStorageAllocNDArray(storage, 0, spec->shape, spec->ndim, spec->dtype);
+  TVMFFIObjectDecRef(&storage->header);
+  if (tensor == NULL) {
+    return NULL;
+  }
+  outboard_registers[index] = (TVMFFIAny){.type_index = TVM_FFI_TENSOR, .u.v_ptr = tensor};
+  return tensor->data;
+}
+
+/* What the entry gives back: the tensor, or an array of the tensors, which takes over their references. */
+static int outboard_make_result(TVMFFIAny *output) {
+  if (OUTBOARD_OUTPUTS == 1) {
+    *output = outboard_registers[0];
+    return OUTBOARD_OK;
+  }
+  TVMFFIAny *array = &outboard_registers[OUTBOARD_OUTPUTS];
+  if (TVMDSPBuiltinMakeTuplePacked(outboard_registers, OUTBOARD_OUTPUTS, array) != 0 || array->u.v_ptr == NULL) {
+    return OUTBOARD_NO_MEMORY;
+  }
+  for (int i = 0; i < OUTBOARD_OUTPUTS; i++) {
+    outboard_release(&outboard_registers[i]);
+  }
+  *output = *array;
+  return OUTBOARD_OK;
+}
+
+static int outboard_infer(void *const *in, void *const *constants, TVMFFIAny *output) {
+  void *out[OUTBOARD_OUTPUTS + 1] = {0};
+  unsigned char *workspace = NULL;
+  for (int i = 0; i < OUTBOARD_OUTPUTS; i++) {
+    out[i] = outboard_make_output(i);
+    if (out[i] == NULL) {
+      return OUTBOARD_NO_MEMORY;
+    }
+  }
+  if (OUTBOARD_WORKSPACE_BYTES > 0) {
+    workspace = TVMBackendAllocWorkspace(1, 0, OUTBOARD_WORKSPACE_BYTES, DL_UINT, 8);
+    if (workspace == NULL) {
+      return OUTBOARD_NO_MEMORY;
+    }
+  }
+  outboard_run(in, constants, out, workspace);
+  if (workspace != NULL) {
+    TVMBackendFreeWorkspace(1, 0, workspace);
+  }
+  return outboard_make_result(output);
+}
+
+int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIAny *output) {
+  void *in[OUTBOARD_INPUTS + 1] = {0};
+  void *data[OUTBOARD_CONSTANTS + 1] = {0};
+  if (num_inputs != OUTBOARD_INPUTS) {
+    printf(OUTBOARD_MODEL ": expected %d inputs, got %d\n", OUTBOARD_INPUTS, num_inputs);
+    return OUTBOARD_ERROR;
+  }
+  for (int i = 0; i < OUTBOARD_INPUTS; i++) {
+    in[i] = outboard_input(i, &inputs[i]);
+    if (in[i] == NULL) {
+      return OUTBOARD_ERROR;
+    }
+  }
+  if (OUTBOARD_CONSTANTS > 0 && constants == NULL) {
+    printf(OUTBOARD_MODEL ": the constants of the model are not loaded\n");
+    return OUTBOARD_ERROR;
+  }
+  for (int i = 0; i < OUTBOARD_CONSTANTS; i++) {
+    data[i] = outboard_constant(&outboard_constants[i], &constants[outboard_constants[i].index]);
+    if (data[i] == NULL) {
+      return OUTBOARD_ERROR;
+    }
+  }
+  memset(outboard_registers, 0, sizeof outboard_registers);
+  TVMDSPRegFileInit(outboard_registers, OUTBOARD_OUTPUTS + 1);
+  int status = outboard_infer(in, data, output);
+  if (status != OUTBOARD_OK) {
+    for (int i = 0; i <= OUTBOARD_OUTPUTS; i++) {
+      outboard_release(&outboard_registers[i]);
+    }
+  }
+  return status;
+}
