@@ -83,14 +83,29 @@ struct Running {
 
 impl Process {
     fn spawn(program: &Path, control: &Object, carveout: &Object) -> std::io::Result<Running> {
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(["device", "worker"])
             .stdin(Stdio::from(control.as_fd().try_clone_to_owned()?))
             .stdout(Stdio::from(carveout.as_fd().try_clone_to_owned()?))
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let log = Log::of(child.stderr.take())?;
-        Ok(Running { child, log })
+            .stderr(Stdio::piped());
+        let tail = Arc::new(Mutex::new(VecDeque::new()));
+        let sink = Arc::clone(&tail);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // A device dies with the thread that started it, so that it does not outlive its host. The thread of its log lives
+        // exactly as long as it does; the one that opens the session may end long before.
+        let reader = std::thread::Builder::new().name("outboard-device".to_owned()).spawn(move || {
+            let mut child = command.spawn();
+            // The command holds the parent's ends of the objects.
+            drop(command);
+            let log = child.as_mut().ok().and_then(|child| child.stderr.take());
+            let _ = sender.send(child);
+            if let Some(log) = log {
+                read_log(log, &sink);
+            }
+        })?;
+        let child = receiver.recv().unwrap_or_else(|_| Err(std::io::ErrorKind::BrokenPipe.into()))?;
+        Ok(Running { child, log: Log { tail, reader: Some(reader) } })
     }
 
     /// Takes note of a process that has ended.
@@ -169,22 +184,13 @@ impl Drop for Process {
     }
 }
 
-/// A thread that reads a device's standard error to its end and keeps the last of it.
+/// The end of a device's standard error, and the thread that reads it.
 struct Log {
     tail: Arc<Mutex<VecDeque<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Log {
-    fn of(source: Option<ChildStderr>) -> std::io::Result<Self> {
-        let tail = Arc::new(Mutex::new(VecDeque::new()));
-        let sink = Arc::clone(&tail);
-        let reader = source.map(|source| {
-            std::thread::Builder::new().name("outboard-device-log".to_owned()).spawn(move || read_log(source, &sink))
-        });
-        Ok(Self { tail, reader: reader.transpose()? })
-    }
-
     /// The end of the log of a process that has ended.
     fn end(mut self) -> String {
         // The pipe closes with the process; a child of a module that kept it open must not hold the host up.

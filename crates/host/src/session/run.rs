@@ -145,7 +145,7 @@ impl Session {
                 reserved,
                 reason: String::new(),
             },
-            _ => reply.refusal(String::new()),
+            _ => reply.refusal(self.text.text().into_owned()),
         }
     }
 

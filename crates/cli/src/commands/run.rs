@@ -1,0 +1,181 @@
+//! `outboard run MODULE`: load a module, call it once, keep its outputs.
+
+mod inputs;
+mod outputs;
+
+use crate::progress::Spinner;
+use crate::report::{self, Failure};
+use clap::ArgMatches;
+use outboard_host::{Deadlines, Input, Outputs, RunOptions, Session, SessionOptions, SimOptions, simulated};
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Load a module, run it, keep its outputs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Inputs are given in the order of the module's parameters, or by name when the module carries names:
+  outboard run lib0.out --input x.npy --input mask.npy --output y.npy
+  outboard run lib0.out --input mask=mask.npy --input x=x.npy --output y.npy
+
+A raw file holds elements and nothing else; its shape and element type follow it, unless the module declares them:
+  outboard run lib0.out --input x.bin --shape 1,3,224,224 --dtype float32 --output y.bin
+
+One --output takes all outputs of a module: with two outputs, y.npy becomes y.0.npy and y.1.npy. Files ending in .bin are
+written raw. What the module prints appears on standard error. The device is the simulated one, and the output says so.
+
+  outboard run lib0.out --input x.npy --repeat 1000 --json     cycles of a warm run, for programs")]
+pub(crate) struct Args {
+    /// The module to run.
+    #[arg(value_name = "MODULE", required_unless_present = "module_option")]
+    module: Option<PathBuf>,
+
+    /// The module to run, as an option.
+    #[arg(long = "module", short = 'm', value_name = "MODULE", conflicts_with = "module")]
+    module_option: Option<PathBuf>,
+
+    /// An input: a .npy file, or a raw file followed by --shape and --dtype. In the order of the parameters, or NAME=FILE.
+    #[arg(long, short, value_name = "[NAME=]FILE")]
+    input: Vec<String>,
+
+    /// Shape of the raw input before it, e.g. 1,3,224,224.
+    #[arg(long, short, value_name = "DIMS", allow_hyphen_values = true)]
+    shape: Vec<String>,
+
+    /// Element type of the raw input before it, e.g. float32.
+    #[arg(long, short, value_name = "TYPE")]
+    dtype: Vec<String>,
+
+    /// Where an output goes: .npy, or raw when it ends in .bin.
+    #[arg(long, short, value_name = "FILE")]
+    output: Vec<PathBuf>,
+
+    /// Run the module this often in one call; the cycles are those of a warm run.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    repeat: u16,
+
+    /// Deadline, in seconds, of the start, of the load and of the run.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    timeout: Duration,
+
+    /// Print JSON on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let limit: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(limit)
+        .ok()
+        .filter(|limit| !limit.is_zero())
+        .ok_or_else(|| "not a positive number of seconds".to_owned())
+}
+
+pub(crate) fn execute(args: &Args, matches: Option<&ArgMatches>) -> Result<(), Failure> {
+    let given = inputs::read(args, matches)?;
+    let path = args.module.as_ref().or(args.module_option.as_ref());
+    let path = path.ok_or_else(|| Failure::usage("no module is named", "outboard run MODULE --input FILE"))?;
+    let options = SessionOptions { deadlines: Deadlines::all(args.timeout) };
+    let mut session = Session::open(simulated(SimOptions::default())?, options)?;
+
+    let loading = Instant::now();
+    let spinner = Spinner::start(format!("loading {}", path.display()));
+    let module = session.load_file(path);
+    drop(spinner);
+    let module = module?;
+    let load_time = loading.elapsed();
+    for warning in module.warnings() {
+        report::say(&format!("warning: {warning}"));
+    }
+
+    let tensors = inputs::tensors(given, module.manifest())?;
+    outputs::check_count(&args.output, module.manifest().map(|manifest| manifest.outputs.len()))?;
+    let spinner = Spinner::start(format!("running {}", path.display()));
+    let options = RunOptions::repeat(args.repeat);
+    let outcome = session.run_with(&module, &tensors.iter().map(Input::from).collect::<Vec<_>>(), &options);
+    drop(spinner);
+    let ran = outcome.map(|outputs| {
+        show_text(outputs.text());
+        finish(args, &outputs, load_time)
+    });
+    match ran {
+        Ok(finished) => finished?,
+        Err(error) => {
+            show_text(session.module_text());
+            return Err(error.into());
+        }
+    }
+    session.unload(module)?;
+    Ok(session.close()?)
+}
+
+/// What the module printed belongs on standard error, byte for byte.
+fn show_text(text: &outboard_host::ModuleText) {
+    let mut err = std::io::stderr().lock();
+    let _ = err.write_all(text.bytes());
+    if text.bytes().last().is_some_and(|byte| *byte != b'\n') {
+        let _ = err.write_all(b"\n");
+    }
+    drop(err);
+    if text.dropped() > 0 {
+        report::say(&format!("warning: {} more bytes of module output did not fit its buffer", text.dropped()));
+    }
+}
+
+fn finish(args: &Args, ran: &Outputs<'_>, load_time: Duration) -> Result<(), Failure> {
+    let files = outputs::write(&args.output, ran)?;
+    say_summary(args, ran, &files);
+    if !args.json {
+        return Ok(());
+    }
+    let described: Vec<_> = ran
+        .views()
+        .enumerate()
+        .map(|(index, view)| {
+            let (code, bits) = view.dtype().dlpack();
+            json!({
+                "index": index,
+                "ndim": view.shape().ndim(),
+                "dtype_code": code,
+                "dtype_bits": bits,
+                "data_size": view.bytes().len(),
+                "shape": view.shape().dims(),
+                "dtype": view.dtype().name(),
+                "file": files.get(index).map(|file| file.display().to_string()),
+            })
+        })
+        .collect();
+    report::result(&json!({
+        "status": "ok",
+        "cycles": ran.cycles(),
+        "num_outputs": ran.len(),
+        "outputs": described,
+        "device": "sim",
+        "cycles_are": "monotonic time of this machine at the clock of the target",
+        "repeat": args.repeat,
+        "timing": {
+            "load_us": micros(load_time),
+            "round_trip_us": micros(ran.round_trip()),
+        },
+    }))
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+fn say_summary(args: &Args, ran: &Outputs<'_>, files: &[PathBuf]) {
+    let times = if args.repeat > 1 { format!(" (run {} times)", args.repeat) } else { String::new() };
+    report::say(&format!(
+        "ran on the simulated device (sim): {} cycles{times}, round trip {:.1} us, {} output(s)",
+        ran.cycles(),
+        micros(ran.round_trip()),
+        ran.len()
+    ));
+    for (index, view) in ran.views().enumerate() {
+        let values = outputs::preview(&view);
+        let file = files.get(index).map(|file| format!(" -> {}", file.display())).unwrap_or_default();
+        report::say(&format!("  output {index}: {} ({}){values}{file}", view.dtype(), view.shape()));
+    }
+}

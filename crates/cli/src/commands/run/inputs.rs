@@ -1,0 +1,148 @@
+//! Inputs of `outboard run`: files, and the options that describe the raw ones.
+
+use super::Args;
+use crate::report::Failure;
+use clap::ArgMatches;
+use outboard_host::{Manifest, TensorSpec};
+use outboard_tensor::{DType, Shape, Tensor};
+use std::path::{Path, PathBuf};
+
+/// An input as it was given: read, but not yet a tensor when only the module can say what it is.
+pub(super) struct GivenInput {
+    name: Option<String>,
+    path: PathBuf,
+    bytes: Vec<u8>,
+    shape: Option<Shape>,
+    dtype: Option<DType>,
+}
+
+/// Reads the files and attaches each --shape and --dtype to the input before it.
+pub(super) fn read(args: &Args, matches: Option<&ArgMatches>) -> Result<Vec<GivenInput>, Failure> {
+    let places = |id: &str| -> Vec<usize> {
+        matches.and_then(|matches| matches.indices_of(id)).map(Iterator::collect).unwrap_or_default()
+    };
+    let input_places = places("input");
+    let mut inputs = args.input.iter().map(|text| open(text)).collect::<Result<Vec<_>, _>>()?;
+    for (text, place) in args.shape.iter().zip(places("shape")) {
+        let shape = text.parse::<Shape>().map_err(|error| Failure::from(outboard_tensor::TensorError::from(error)))?;
+        let input = before(&mut inputs, &input_places, place, "--shape")?;
+        if input.shape.replace(shape).is_some() {
+            return Err(Failure::usage(
+                format!("{} has two shapes", input.path.display()),
+                "give one --shape for each raw input",
+            ));
+        }
+    }
+    for (text, place) in args.dtype.iter().zip(places("dtype")) {
+        let dtype = text.parse::<DType>().map_err(|error| Failure::from(outboard_tensor::TensorError::from(error)))?;
+        let input = before(&mut inputs, &input_places, place, "--dtype")?;
+        if input.dtype.replace(dtype).is_some() {
+            return Err(Failure::usage(
+                format!("{} has two element types", input.path.display()),
+                "give one --dtype for each raw input",
+            ));
+        }
+    }
+    for input in &inputs {
+        if is_npy(input) && (input.shape.is_some() || input.dtype.is_some()) {
+            return Err(Failure::usage(
+                format!("{} is a .npy file, which says itself what it holds", input.path.display()),
+                "leave --shape and --dtype away; they describe the raw input before them",
+            ));
+        }
+    }
+    Ok(inputs)
+}
+
+/// The input that stands before an option.
+fn before<'a>(
+    inputs: &'a mut [GivenInput],
+    places: &[usize],
+    place: usize,
+    option: &str,
+) -> Result<&'a mut GivenInput, Failure> {
+    let index = places.partition_point(|input| *input < place).checked_sub(1);
+    index.and_then(|index| inputs.get_mut(index)).ok_or_else(|| {
+        Failure::usage(
+            format!("{option} stands before any --input"),
+            format!("write {option} behind the input it describes"),
+        )
+    })
+}
+
+fn open(text: &str) -> Result<GivenInput, Failure> {
+    let (name, path) = match text.split_once('=') {
+        // A path that has a `=` in it is not a name: ./a=b.npy
+        Some((name, path)) if !name.is_empty() && !name.contains('/') => (Some(name.to_owned()), path),
+        _ => (None, text),
+    };
+    let path = PathBuf::from(path);
+    let bytes = std::fs::read(&path).map_err(|error| Failure::unreadable(&path, &error))?;
+    Ok(GivenInput { name, path, bytes, shape: None, dtype: None })
+}
+
+fn is_npy(input: &GivenInput) -> bool {
+    input.bytes.starts_with(b"\x93NUMPY") || has_extension(&input.path, "npy")
+}
+
+pub(super) fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
+
+/// The tensors in the order of the module's parameters. A raw file without a description is what the module declares.
+pub(super) fn tensors(given: Vec<GivenInput>, manifest: Option<&Manifest>) -> Result<Vec<Tensor>, Failure> {
+    let count = given.len();
+    let mut slots: Vec<Option<GivenInput>> = (0..count).map(|_| None).collect();
+    let mut unnamed = Vec::new();
+    for input in given {
+        let Some(name) = &input.name else {
+            unnamed.push(input);
+            continue;
+        };
+        let index = position(name, manifest)?;
+        match slots.get_mut(index) {
+            Some(slot @ None) => *slot = Some(input),
+            Some(Some(_)) => {
+                return Err(Failure::usage(format!("input `{name}` is given twice"), "name each input once"));
+            }
+            None => {
+                let message =
+                    format!("input `{name}` is number {index} of the module, but only {count} inputs are given");
+                return Err(Failure::usage(message, "give every input of the module"));
+            }
+        }
+    }
+    let mut rest = unnamed.into_iter();
+    let ordered = slots.into_iter().filter_map(|slot| slot.or_else(|| rest.next()));
+    ordered
+        .enumerate()
+        .map(|(index, input)| tensor(input, manifest.and_then(|manifest| manifest.inputs.get(index))))
+        .collect()
+}
+
+fn position(name: &str, manifest: Option<&Manifest>) -> Result<usize, Failure> {
+    let Some(manifest) = manifest else {
+        let message = format!("input `{name}` is given by name, but the module carries no names");
+        return Err(Failure::usage(message, "give the inputs in the order of the module's parameters"));
+    };
+    manifest.input_index(name).ok_or_else(|| {
+        let names: Vec<&str> = manifest.inputs.iter().map(|input| input.name.as_str()).collect();
+        Failure::usage(format!("the module has no input `{name}`"), format!("its inputs are: {}", names.join(", ")))
+    })
+}
+
+fn tensor(input: GivenInput, declared: Option<&TensorSpec>) -> Result<Tensor, Failure> {
+    let path = input.path.display().to_string();
+    if is_npy(&input) {
+        return Tensor::from_npy(&input.bytes).map_err(|error| Failure::from(error).about(&path));
+    }
+    let shape = input.shape.or_else(|| declared.map(|spec| spec.shape.clone()));
+    let dtype = input.dtype.or_else(|| declared.map(|spec| spec.dtype));
+    let (Some(shape), Some(dtype)) = (shape, dtype) else {
+        return Err(Failure::usage(
+            format!("{path} is a raw file, and the module does not declare what it takes"),
+            "describe it: --input FILE --shape 1,3,224,224 --dtype float32",
+        ));
+    };
+    Tensor::new(dtype, shape, input.bytes).map_err(|error| Failure::from(error).about(&path))
+}
