@@ -202,6 +202,10 @@ impl Peer for Thread {
         "fake"
     }
 
+    fn process(&self) -> Option<u32> {
+        None
+    }
+
     fn start(&mut self, control: &Object, carveout: &Object) -> Result<(), Error> {
         let copy = |object: &Object| Object::from_fd(object.as_fd().try_clone_to_owned().unwrap()).unwrap();
         let control = copy(control);

@@ -146,10 +146,11 @@ impl DeviceLost {
 
 impl fmt::Display for DeviceLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the device was lost during {}: {}", self.during, self.cause)?;
+        write!(f, "the device was lost during {}", self.during)?;
         if let Some(module) = &self.module {
-            write!(f, " in module `{module}`")?;
+            write!(f, " of module `{module}`")?;
         }
+        write!(f, ": {}", self.cause)?;
         if let Some(site) = &self.site {
             match site.symbol.as_str() {
                 "" => write!(f, ", at address {:#x}", site.pc)?,
@@ -190,7 +191,7 @@ mod tests {
         let lost = DeviceLost::new(loss(11, crash), "INFER", |handle| (handle == 3).then(|| "null.out".into()));
         assert_eq!(
             lost.to_string(),
-            "the device was lost during INFER: SIGSEGV (invalid memory access) in module `null.out`, at read_table+0x4, accessing address 0x0"
+            "the device was lost during INFER of module `null.out`: SIGSEGV (invalid memory access), at read_table+0x4, accessing address 0x0"
         );
         assert_eq!(lost.last_message, Some(MessageType::Infer));
     }

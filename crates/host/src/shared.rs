@@ -17,6 +17,9 @@ pub(crate) trait Peer: Send {
     /// How results name it.
     fn device(&self) -> &str;
 
+    /// Its process id, when it is a process that runs.
+    fn process(&self) -> Option<u32>;
+
     /// Starts a device over the two objects.
     fn start(&mut self, control: &Object, carveout: &Object) -> Result<(), Error>;
 
@@ -75,6 +78,10 @@ impl<P: Peer> SharedMemory<P> {
 impl<P: Peer> Transport for SharedMemory<P> {
     fn device(&self) -> &str {
         self.peer.device()
+    }
+
+    fn process(&self) -> Option<u32> {
+        self.peer.process()
     }
 
     fn start(&mut self, wait: &Wait<'_>) -> Result<(), Error> {

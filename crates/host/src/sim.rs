@@ -121,6 +121,10 @@ impl Peer for Process {
         "sim"
     }
 
+    fn process(&self) -> Option<u32> {
+        self.running.as_ref().map(|running| running.child.id())
+    }
+
     fn start(&mut self, control: &Object, carveout: &Object) -> Result<(), Error> {
         self.kill();
         self.last = None;

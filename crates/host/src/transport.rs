@@ -58,6 +58,11 @@ pub trait Transport: Send {
     /// How results name the device, e.g. `sim`.
     fn device(&self) -> &str;
 
+    /// Process id of the device, when it is a process of this machine.
+    fn process(&self) -> Option<u32> {
+        None
+    }
+
     /// Brings the device up and returns when it receives messages. Called again after [`Transport::kill`].
     ///
     /// # Errors

@@ -133,6 +133,11 @@ impl Session {
         self.link.transport.device()
     }
 
+    /// Process id of the device, when it is a process of this machine and runs.
+    pub fn device_process(&self) -> Option<u32> {
+        self.link.transport.process()
+    }
+
     /// Protocol version of the device.
     pub fn version(&self) -> Version {
         self.version
@@ -389,7 +394,7 @@ impl Session {
         self.link.transport.kill();
         self.loaded.clear();
         self.epoch = None;
-        let module = about.map(|name| format!(" for module `{name}`")).unwrap_or_default();
+        let module = about.map(|name| format!(" of module `{name}`")).unwrap_or_default();
         Error::Timeout { awaited: format!("the answer to {during}{module}"), after }
     }
 

@@ -105,7 +105,7 @@ fn a_crash_is_reported_with_its_place_and_output_and_the_next_load_starts_the_de
     let Err(Error::DeviceLost(lost)) = session.run(&module, &[Input::from(&x)]) else { panic!("no loss") };
     assert_eq!(
         lost.to_string(),
-        "the device was lost during INFER: SIGSEGV (invalid memory access) in module `lib0.out`, at read_table+0x10, accessing address 0x0"
+        "the device was lost during INFER of module `lib0.out`: SIGSEGV (invalid memory access), at read_table+0x10, accessing address 0x0"
     );
     assert_eq!(session.module_text().text(), "before the end\n");
 
@@ -130,7 +130,7 @@ fn a_device_that_vanishes_is_reported_with_the_end_of_its_log() {
     assert_eq!(lost.cause, LossCause::Vanished);
     assert_eq!(
         lost.to_string(),
-        "the device was lost during DYN_LOAD: it vanished in module `gone.out`; its log ends: the log of the fake"
+        "the device was lost during DYN_LOAD of module `gone.out`: it vanished; its log ends: the log of the fake"
     );
     assert_eq!(session.ping().unwrap().uptime, Duration::from_secs(5));
 }
@@ -149,7 +149,7 @@ fn a_device_that_does_not_answer_ends_at_the_deadline_and_is_started_again() {
     let module = load(&mut session);
     let x = tensor("2,2", 0.0);
     let late = session.run(&module, &[Input::from(&x)]).unwrap_err();
-    assert_eq!(late.to_string(), "no answer within 150 ms: waited for the answer to INFER for module `lib0.out`");
+    assert_eq!(late.to_string(), "no answer within 150 ms: waited for the answer to INFER of module `lib0.out`");
     assert_eq!((late.class().exit_code(), session.module_text().text().as_ref()), (4, "still here\n"));
     let module = load(&mut session);
     assert_eq!(session.run(&module, &[Input::from(&x)]).unwrap().to_tensor(0), Some(x));
