@@ -55,6 +55,9 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path)
     arguments = parser.parse_args()
 
+    missing = [str(path) for path in arguments.files if not path.is_file()]
+    if missing:
+        sys.exit(f"not a file: {', '.join(missing)}")
     config = json.loads(Path(arguments.config).read_text(encoding="utf-8"))
     labels = config["target_labels_space"]
     reference = onnxruntime.InferenceSession(arguments.model, providers=["CPUExecutionProvider"])

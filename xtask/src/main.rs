@@ -12,6 +12,7 @@ mod test;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Set up, demonstrate and test Outboard", max_term_width = 100)]
@@ -56,11 +57,18 @@ enum Command {
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
         Command::Demo { files, offline, consent } => demo::run(&files, offline, &consent),
         Command::Test { miri, consent } => test::run(miri, &consent),
         Command::Fuzz { seconds } => fuzz::run(seconds),
         Command::Setup { consent } => setup::everything(&consent),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            run::say(format_args!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
     }
 }

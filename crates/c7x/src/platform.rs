@@ -3,6 +3,19 @@
 use core::fmt;
 use outboard_link::{ExportTable, LoadedModule, Machine};
 
+/// How the device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Inferences that succeeded.
+    pub jobs_completed: u32,
+    /// Inferences whose entry returned non-zero.
+    pub jobs_failed: u32,
+    /// Modules loaded now.
+    pub modules: usize,
+    /// Bytes free in the MAIN and FAST pools.
+    pub free: (u64, u64),
+}
+
 /// Something that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Incoming {
@@ -80,6 +93,9 @@ pub trait Platform {
 
     /// Calls a function of a module that takes and returns nothing.
     fn call_void(&mut self, handle: u32, module: &LoadedModule, function: u64);
+
+    /// Publishes how the device is, after every message.
+    fn publish(&mut self, _statistics: &Statistics) {}
 
     /// Makes the device see what the host wrote: before a range is read.
     fn invalidate(&mut self, _address: u64, _size: u64) {}

@@ -6,7 +6,7 @@ mod infer;
 
 use crate::loader::{self, Module};
 use crate::models::{self, Constants, ModelError};
-use crate::platform::{Incoming, Platform};
+use crate::platform::{Incoming, Platform, Statistics};
 use crate::pool::{Exhausted, Owner};
 use crate::runtime::Runtime;
 use alloc::collections::BTreeMap;
@@ -80,11 +80,15 @@ impl<P: Platform> Service<P> {
     pub fn run(&mut self) {
         self.platform.trace(format_args!("[COMPUTE] Service initialized successfully"));
         self.platform.trace(format_args!("[COMPUTE] RPMessage endpoint created: {SERVICE_ENDPOINT}"));
+        self.publish();
         self.platform.announce();
         let mut message = [0; MAX_MESSAGE];
         loop {
             match self.platform.receive(&mut message) {
-                Incoming::Message(len) => self.dispatch(&message[..len.min(MAX_MESSAGE)]),
+                Incoming::Message(len) => {
+                    self.dispatch(&message[..len.min(MAX_MESSAGE)]);
+                    self.publish();
+                }
                 Incoming::Idle => {
                     let (ok, fail) = (self.jobs_completed, self.jobs_failed);
                     self.platform.trace(format_args!("[COMPUTE] Waiting for messages... (jobs: {ok} ok, {fail} fail)"));
@@ -97,6 +101,15 @@ impl<P: Platform> Service<P> {
             }
         }
         self.unload_all();
+    }
+
+    fn publish(&mut self) {
+        self.platform.publish(&Statistics {
+            jobs_completed: self.jobs_completed,
+            jobs_failed: self.jobs_failed,
+            modules: self.modules.len(),
+            free: self.runtime.borrow().free_bytes(),
+        });
     }
 
     /// Answers one message.

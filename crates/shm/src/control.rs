@@ -3,13 +3,14 @@
 use crate::crash::{CrashCell, CrashRecord};
 use crate::map::{MapError, Mapping, Object};
 use crate::ring::{MESSAGE_BYTES, Ring, RingError};
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::trace::TraceCell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// First word of a control object: "OBC7".
 const MAGIC: u32 = 0x3743_424F;
 /// Bumped whenever the layout of this module or of the ring changes.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 /// Mailbox word with which the host asks the device to shut down.
 const SHUTDOWN: u32 = 1;
 
@@ -73,8 +74,10 @@ struct Control {
     state: AtomicU32,
     mailbox: AtomicU32,
     crash: CrashCell,
+    statistics: [AtomicU64; Statistics::FIELDS],
     to_device: Ring,
     to_host: Ring,
+    trace: TraceCell,
 }
 
 /// Which end of the rings a port is.
@@ -84,6 +87,39 @@ pub enum Side {
     Host,
     /// Sends replies.
     Device,
+}
+
+/// What a device publishes about itself, for whoever watches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Milliseconds since the service started.
+    pub uptime_ms: u64,
+    /// Inferences that succeeded.
+    pub jobs_completed: u64,
+    /// Inferences whose entry returned non-zero.
+    pub jobs_failed: u64,
+    /// Modules loaded now.
+    pub modules: u64,
+    /// Bytes free in the MAIN pool.
+    pub main_free: u64,
+    /// Bytes free in the FAST pool.
+    pub fast_free: u64,
+    /// Nanoseconds spent running module code.
+    pub busy_ns: u64,
+}
+
+impl Statistics {
+    const FIELDS: usize = 7;
+
+    fn words(&self) -> [u64; Self::FIELDS] {
+        let Self { uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns } = *self;
+        [uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns]
+    }
+
+    fn from_words(words: [u64; Self::FIELDS]) -> Self {
+        let [uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns] = words;
+        Self { uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns }
+    }
 }
 
 /// How a receiver waits.
@@ -258,6 +294,29 @@ impl Port {
         self.control().crash.load()
     }
 
+    /// Publishes the device's statistics.
+    pub fn publish(&self, statistics: &Statistics) {
+        for (cell, word) in self.control().statistics.iter().zip(statistics.words()) {
+            cell.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// The device's statistics as it published them last.
+    pub fn statistics(&self) -> Statistics {
+        Statistics::from_words(self.control().statistics.each_ref().map(|cell| cell.load(Ordering::Relaxed)))
+    }
+
+    /// Appends a line to the device's trace; the oldest text goes when the buffer is full.
+    pub fn trace(&self, line: &str) {
+        self.control().trace.append(line.as_bytes());
+        self.control().trace.append(b"\n");
+    }
+
+    /// The text of the trace from byte `from` on (counted since the device started), and the position behind it.
+    pub fn read_trace(&self, from: u64) -> (String, u64) {
+        self.control().trace.read(from)
+    }
+
     /// Makes the object as new, for a device that is started again.
     pub fn reset(&self) {
         let control = self.control();
@@ -266,6 +325,8 @@ impl Port {
         control.state.store(DeviceState::Booting as u32, Ordering::SeqCst);
         control.to_device.reset();
         control.to_host.reset();
+        self.publish(&Statistics::default());
+        control.trace.reset();
     }
 }
 
@@ -363,6 +424,19 @@ mod tests {
         assert_eq!(host.crash(), Some(CrashRecord { symbol: "cg_main_dsp".into(), ..numbers }));
         host.reset();
         assert_eq!((host.crash(), host.state()), (None, DeviceState::Booting));
+    }
+
+    #[test]
+    fn statistics_and_trace_are_seen_from_outside() {
+        let (host, device) = pair();
+        let statistics = Statistics { jobs_completed: 3, main_free: 1 << 40, ..Statistics::default() };
+        device.publish(&statistics);
+        assert_eq!(host.statistics(), statistics);
+        device.trace("one");
+        let (text, next) = host.read_trace(0);
+        assert_eq!((text.as_str(), next), ("one\n", 4));
+        device.trace("two");
+        assert_eq!(host.read_trace(next), ("two\n".to_owned(), 8));
     }
 
     #[test]

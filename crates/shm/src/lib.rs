@@ -13,8 +13,9 @@ mod control;
 mod crash;
 mod map;
 mod ring;
+mod trace;
 
-pub use control::{ControlError, DeviceState, Port, Received, Side, WaitPolicy};
+pub use control::{ControlError, DeviceState, Port, Received, Side, Statistics, WaitPolicy};
 pub use crash::CrashRecord;
 pub use map::{MapError, Mapping, Object, Protection};
 pub use ring::{MESSAGE_BYTES, RingError};
