@@ -31,7 +31,7 @@ Examples:
   outboard explain OB0302                                what an error code means
 
 Exit codes:
-  0 ok   1 the request is wrong   2 the device failed   3 the file was judged bad   4 a deadline passed
+  0 ok, 1 wrong request, 2 device failed, 3 file judged bad, 4 deadline passed
 
 OUTBOARD_LOG=debug shows what happens; OUTBOARD_LOG=outboard_host=trace only the messages.";
 

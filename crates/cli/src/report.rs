@@ -16,7 +16,7 @@ pub(crate) struct Failure {
     message: String,
     help: String,
     /// What else a program may want to know about this kind.
-    details: Map<String, Value>,
+    details: Vec<(&'static str, Value)>,
 }
 
 /// The request is wrong.
@@ -54,7 +54,7 @@ impl Failure {
     }
 
     fn request(code: &'static str, kind: &'static str, message: String, help: String) -> Self {
-        Self { code, kind, exit: REQUEST, message, help, details: Map::new() }
+        Self { code, kind, exit: REQUEST, message, help, details: Vec::new() }
     }
 
     /// The same failure with a file or option named in front.
@@ -71,7 +71,7 @@ impl Failure {
         object.insert("name".to_owned(), json!(self.code));
         object.insert("message".to_owned(), json!(self.message));
         object.insert("help".to_owned(), json!(self.help));
-        object.extend(self.details.clone());
+        object.extend(self.details.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
         Value::Object(object)
     }
 }
@@ -83,60 +83,57 @@ fn number(code: &str) -> u32 {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let mut details = Map::new();
-        match &error {
-            Error::DeviceLost(lost) => lost_details(lost, &mut details),
-            Error::Timeout { awaited, after } => {
-                details.insert("awaited".to_owned(), json!(awaited));
-                details.insert("after_ms".to_owned(), json!(after.as_millis()));
-            }
-            Error::Refused { request, status, .. } => {
-                details.insert("request".to_owned(), json!(request));
-                details.insert("device_status".to_owned(), json!(status));
-            }
-            Error::OutOfMemory { pool, requested, free, total, largest } => {
-                details.insert("pool".to_owned(), json!(pool));
-                details.insert("requested".to_owned(), json!(requested));
-                details.insert("free".to_owned(), json!(free));
-                details.insert("total".to_owned(), json!(total));
-                details.insert("largest".to_owned(), json!(largest));
-            }
-            Error::CallFailed { value, .. } => {
-                details.insert("return_value".to_owned(), json!(value));
-            }
-            Error::WindowTooSmall { window, needed, reserved, .. } => {
-                details.insert("window".to_owned(), json!(window));
-                details.insert("needed".to_owned(), json!(needed));
-                details.insert("reserved".to_owned(), json!(reserved));
-            }
-            Error::InputMismatch { index, name, expected, got, .. } => {
-                details.insert("index".to_owned(), json!(index));
-                details.insert("input".to_owned(), json!(name));
-                details.insert("expected".to_owned(), json!(expected));
-                details.insert("got".to_owned(), json!(got));
-            }
-            _ => {}
-        }
         Self {
             code: error.code(),
             kind: error.kind(),
             exit: error.class().exit_code(),
             message: error.to_string(),
             help: error.help(),
-            details,
+            details: details(&error),
         }
     }
 }
 
-fn lost_details(lost: &DeviceLost, details: &mut Map<String, Value>) {
-    details.insert("cause".to_owned(), json!(lost.cause.name()));
-    details.insert("during".to_owned(), json!(lost.during));
-    details.insert("module".to_owned(), json!(lost.module));
-    details.insert("symbol".to_owned(), json!(lost.site.as_ref().map(|site| &site.symbol)));
-    details.insert("offset".to_owned(), json!(lost.site.as_ref().map(|site| site.offset)));
-    details.insert("pc".to_owned(), json!(lost.site.as_ref().map(|site| site.pc)));
-    details.insert("fault_address".to_owned(), json!(lost.fault_address));
-    details.insert("last_message".to_owned(), json!(lost.last_message.map(|kind| kind.name())));
+/// What a program may want to know about an error beyond its message.
+fn details(error: &Error) -> Vec<(&'static str, Value)> {
+    match error {
+        Error::DeviceLost(lost) => lost_details(lost),
+        Error::Timeout { awaited, after } => {
+            vec![("awaited", json!(awaited)), ("after_ms", json!(u64::try_from(after.as_millis()).ok()))]
+        }
+        Error::Refused { request, status, .. } => {
+            vec![("request", json!(request)), ("device_status", json!(status))]
+        }
+        Error::OutOfMemory { pool, requested, free, total, largest } => vec![
+            ("pool", json!(pool)),
+            ("requested", json!(requested)),
+            ("free", json!(free)),
+            ("total", json!(total)),
+            ("largest", json!(largest)),
+        ],
+        Error::CallFailed { value, .. } => vec![("return_value", json!(value))],
+        Error::WindowTooSmall { window, needed, reserved, .. } => {
+            vec![("window", json!(window)), ("needed", json!(needed)), ("reserved", json!(reserved))]
+        }
+        Error::InputMismatch { index, name, expected, got, .. } => {
+            vec![("index", json!(index)), ("input", json!(name)), ("expected", json!(expected)), ("got", json!(got))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn lost_details(lost: &DeviceLost) -> Vec<(&'static str, Value)> {
+    let site = lost.site.as_ref();
+    vec![
+        ("cause", json!(lost.cause.name())),
+        ("during", json!(lost.during)),
+        ("module", json!(lost.module)),
+        ("symbol", json!(site.map(|site| &site.symbol))),
+        ("offset", json!(site.map(|site| site.offset))),
+        ("pc", json!(site.map(|site| site.pc))),
+        ("fault_address", json!(lost.fault_address)),
+        ("last_message", json!(lost.last_message.map(outboard_wire::MessageType::name))),
+    ]
 }
 
 impl From<TensorError> for Failure {

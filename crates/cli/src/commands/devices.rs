@@ -4,7 +4,7 @@ use crate::report::{self, Failure};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// List the devices: the simulated one, and boards' DSPs that this machine's kernel knows.
+/// List the devices: the simulated one and the DSPs of this board.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -19,13 +19,14 @@ Inputs are given in the order of the module's parameters, or by name when the mo
   outboard run lib0.out --input x.npy --input mask.npy --output y.npy
   outboard run lib0.out --input mask=mask.npy --input x=x.npy --output y.npy
 
-A raw file holds elements and nothing else; its shape and element type follow it, unless the module declares them:
+A raw file holds elements and nothing else. Its shape and element type follow it, unless the
+module declares them:
   outboard run lib0.out --input x.bin --shape 1,3,224,224 --dtype float32 --output y.bin
 
-One --output takes all outputs of a module: with two outputs, y.npy becomes y.0.npy and y.1.npy. Files ending in .bin are
-written raw. What the module prints appears on standard error. The device is the simulated one, and the output says so.
-
-  outboard run lib0.out --input x.npy --repeat 1000 --json     cycles of a warm run, for programs")]
+One --output takes all outputs of a module: with two outputs, y.npy becomes y.0.npy and y.1.npy.
+Files ending in .bin are written raw. What the module prints appears on standard error. The device
+is the simulated one, and the output says so. For programs, with the cycles of a warm run:
+  outboard run lib0.out --input x.npy --repeat 1000 --json")]
 pub(crate) struct Args {
     /// The module to run.
     #[arg(value_name = "MODULE", required_unless_present = "module_option")]
@@ -134,7 +135,7 @@ fn finish(args: &Args, ran: &Outputs<'_>, load_time: Duration) -> Result<(), Fai
         .enumerate()
         .map(|(index, view)| {
             let (code, bits) = view.dtype().dlpack();
-            json!({
+            let mut output = json!({
                 "index": index,
                 "ndim": view.shape().ndim(),
                 "dtype_code": code,
@@ -142,8 +143,11 @@ fn finish(args: &Args, ran: &Outputs<'_>, load_time: Duration) -> Result<(), Fai
                 "data_size": view.bytes().len(),
                 "shape": view.shape().dims(),
                 "dtype": view.dtype().name(),
-                "file": files.get(index).map(|file| file.display().to_string()),
-            })
+            });
+            if let Some(file) = files.get(index) {
+                output["file"] = json!(file.display().to_string());
+            }
+            output
         })
         .collect();
     report::result(&json!({
@@ -162,7 +166,8 @@ fn finish(args: &Args, ran: &Outputs<'_>, load_time: Duration) -> Result<(), Fai
 }
 
 fn micros(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e6
+    // Nanoseconds are what the clock has; more digits would be noise.
+    (duration.as_secs_f64() * 1e9).round() / 1e3
 }
 
 fn say_summary(args: &Args, ran: &Outputs<'_>, files: &[PathBuf]) {
