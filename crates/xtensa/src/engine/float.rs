@@ -144,6 +144,11 @@ impl Cpu {
             Op::MkdadjS => self.exactly(|context| softfloat::div(a, old, context)),
             Op::MksadjS => self.exactly(|context| softfloat::sqrt(a, context)),
             Op::AddexpmS => a,
+            Op::Recip0S => seed(|context| softfloat::div(CONSTANTS[1], a, context)),
+            Op::Rsqrt0S => seed(|context| {
+                let root = softfloat::sqrt(a, context);
+                softfloat::div(CONSTANTS[1], root, context)
+            }),
             _ => old,
         };
     }
@@ -157,9 +162,13 @@ impl Cpu {
         };
         let mut context = Context::new(rounding);
         let scaled = softfloat::scale(value, op.imm as i32, &mut context);
-        // Negative numbers take the signed path, whose range is wider on that side.
-        let unsigned = op.op == Op::UtruncS && (softfloat::is_nan(value) || value >> 31 == 0);
+        // Negative numbers take the signed path; they are invalid unless they round to zero.
+        let negative = !softfloat::is_nan(value) && value >> 31 == 1;
+        let unsigned = op.op == Op::UtruncS && !negative;
         let result = softfloat::to_integer(scaled, unsigned, &mut context);
+        if op.op == Op::UtruncS && negative && result != 0 {
+            context.flags = flag::INVALID;
+        }
         self.fsr |= context.flags;
         result
     }
@@ -202,6 +211,11 @@ impl Cpu {
         };
         self.acc = sum << 24 >> 24;
     }
+}
+
+/// A seed for an approximation: rounded to nearest, without flags.
+fn seed(compute: impl FnOnce(&mut Context) -> u32) -> u32 {
+    compute(&mut Context::new(Rounding::Nearest))
 }
 
 /// The rounded sum of two numbers and its exact error.

@@ -18,6 +18,8 @@ pub(super) struct Machine<M> {
     pub config: CoreConfig,
     /// External registers (RER, WER).
     pub external: HashMap<u32, u32>,
+    /// The registers of the outermost frame when it was last spilled (windows without vectors).
+    pub outermost: [u32; 16],
 }
 
 /// Where execution goes after an exit.

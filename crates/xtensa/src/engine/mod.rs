@@ -54,7 +54,7 @@ impl<M: Memory> Engine<M> {
         let cache = BlockCache::new(config.decoder(), config.costs);
         let cpu = Cpu::new(&config);
         let external = std::collections::HashMap::new();
-        let machine = Machine { cpu, memory, config, external };
+        let machine = Machine { cpu, memory, config, external, outermost: [0; 16] };
         Ok(Self { machine, cache, resting: None })
     }
 

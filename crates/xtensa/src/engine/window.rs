@@ -67,28 +67,45 @@ impl<M: Memory> Machine<M> {
     /// What a window overflow handler does, with the frame to spill current: its first four
     /// registers go below its callee's stack pointer, the others below its caller's frame.
     fn spill(&mut self, size: u32) -> Result<(), MemoryError> {
-        let callee_sp = self.cpu.ar[size as usize * 4 + 1 & 15];
-        let own_sp = self.cpu.ar[1];
+        let callee_sp = self.cpu.ar[(size as usize * 4 + 1) & 15];
         let own = self.cpu.ar;
         self.save(callee_sp.wrapping_sub(16), &own[..4])?;
-        if size > 1 {
-            let caller_sp = self.memory.load32(own_sp.wrapping_sub(12))?;
-            let area = caller_sp.wrapping_sub(16 * size);
-            self.save(area, &own[4..size as usize * 4])?;
+        if size == 1 {
+            return Ok(());
         }
-        Ok(())
+        let outcome = self.caller_area(own[1], size).and_then(|area| {
+            let extra = &own[4..size as usize * 4];
+            self.save(area, extra)
+        });
+        if own[0] >> 30 == 0 {
+            // Nothing called the outermost frame: start code need not provide a caller's save area
+            // for it, so that its registers are kept here too.
+            self.outermost = own;
+            return Ok(());
+        }
+        outcome
     }
 
     /// What a window underflow handler does, with the frame to reload current.
     fn reload(&mut self, size: u32) -> Result<(), MemoryError> {
-        let callee_sp = self.cpu.ar[size as usize * 4 + 1 & 15];
+        let callee_sp = self.cpu.ar[(size as usize * 4 + 1) & 15];
         self.restore(callee_sp.wrapping_sub(16), 0, 4)?;
-        if size > 1 {
-            let own_sp = self.cpu.ar[1];
-            let caller_sp = self.memory.load32(own_sp.wrapping_sub(12))?;
-            self.restore(caller_sp.wrapping_sub(16 * size), 4, size as usize * 4)?;
+        if size == 1 {
+            return Ok(());
         }
-        Ok(())
+        let extra = 4..size as usize * 4;
+        if self.cpu.ar[0] >> 30 == 0 {
+            self.cpu.ar[extra.clone()].copy_from_slice(&self.outermost[extra]);
+            return Ok(());
+        }
+        let area = self.caller_area(self.cpu.ar[1], size)?;
+        self.restore(area, extra.start, extra.end)
+    }
+
+    /// The save area for the registers from the fifth on, below the caller's frame.
+    fn caller_area(&mut self, own_sp: u32, size: u32) -> Result<u32, MemoryError> {
+        let caller_sp = self.memory.load32(own_sp.wrapping_sub(12))?;
+        Ok(caller_sp.wrapping_sub(16 * size))
     }
 
     fn save(&mut self, area: u32, registers: &[u32]) -> Result<(), MemoryError> {
