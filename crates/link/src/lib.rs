@@ -26,6 +26,7 @@ mod memory;
 mod module;
 mod names;
 mod note;
+pub mod pi;
 mod pool;
 mod relocate;
 mod symbols;
@@ -41,4 +42,4 @@ pub use module::{LoadedModule, LoadedSegment, Perms};
 pub use note::{ModuleNote, NOTE_BUILD, NOTE_MANIFEST, NOTE_OWNER, manifest, module_note};
 pub use pool::PoolMemory;
 #[cfg(feature = "tools")]
-pub use tools::prelink;
+pub use tools::{budget, check, export_sets, inspect, prelink, resource_table, target};

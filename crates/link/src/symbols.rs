@@ -238,18 +238,19 @@ fn report_missing(image: &Image<'_>, request: &LoadRequest<'_>, missing: &[(u32,
     symbols.sort_unstable_by(|a, b| (&a.name, a.reason).cmp(&(&b.name, b.reason)));
     symbols.dedup();
     hints::suggest(&mut symbols, request.exports);
-    let hints = hints::advice(&symbols, &stale_names(image, &symbols));
+    let names: Vec<String> = symbols.iter().map(|symbol| symbol.name.clone()).collect();
+    let hints = hints::advice(&symbols, &linked_against(image, &names));
     Err(LoadError::Unresolved(Box::new(Unresolved { module: request.name.into(), symbols, hints })))
 }
 
-/// Missing names that the firmware had when the module was linked: they are in the symbol file inside the module.
-fn stale_names(image: &Image<'_>, missing: &[MissingSymbol]) -> Vec<String> {
+/// Those of `names` that the firmware had when the module was linked: they are in the symbol file inside the module.
+pub(crate) fn linked_against(image: &Image<'_>, names: &[String]) -> Vec<String> {
     let embedded = image.sections.and_then(|sections| {
         let section = sections.by_name(FIRMWARE_SYMBOLS_SECTION)?;
         embedded_names(sections.data(&section).ok()?)
     });
-    let Some(names) = embedded else { return Vec::new() };
-    missing.iter().filter(|symbol| names.get(&symbol.name).is_some()).map(|s| s.name.clone()).collect()
+    let Some(table) = embedded else { return Vec::new() };
+    names.iter().filter(|name| table.get(name).is_some()).cloned().collect()
 }
 
 fn embedded_names(file: &[u8]) -> Option<ExportTable> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use outboard_link::ExportTable;
 use outboard_link::prelink::{ErrorReport, PrelinkRequest, prelink_c7x};
+use outboard_link::target::{Region, Target};
 use serde_json::Value;
 
 fn data() -> PathBuf {
@@ -57,6 +58,7 @@ fn all_53_recorded_modules_load_to_the_recorded_bytes_or_fail_with_the_recorded_
     let firmware = firmware();
     assert_eq!(firmware.len(), 119);
     let none = ExportTable::new();
+    let board = Target::am67a();
     let (mut loaded, mut refused) = (0, 0);
     for module in modules() {
         let Module { name, file, golden } = &module;
@@ -69,10 +71,10 @@ fn all_53_recorded_modules_load_to_the_recorded_bytes_or_fail_with_the_recorded_
             .map(|(index, segment)| (index, hex(&segment["base"])))
             .collect();
         let request = PrelinkRequest {
-            pool: hex(&load["pool"]),
-            staging: hex(&load["staging"]),
+            pool: Region { address: hex(&load["pool"]), ..board.pool("MAIN") },
+            staging: Region { address: hex(&load["staging"]), ..board.staging },
             bases: &bases,
-            ..PrelinkRequest::new(file, name, if load["exports"].is_null() { &none } else { &firmware })
+            ..PrelinkRequest::new(file, name, if load["exports"].is_null() { &none } else { &firmware }, &board)
         };
         let expect = &golden["expect"];
         match prelink_c7x(&request) {

@@ -10,20 +10,12 @@ use core::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
+use super::target::{Region, Target};
 use crate::layout::POOL_ALIGN;
 use crate::{
     ExportTable, Initialisers, LoadError, LoadOptions, LoadRequest, LoadedModule, Machine, OutOfMemory,
     ReadOnlyPlacement, SegmentRequest, TargetMemory, load_with,
 };
-
-/// Size of the board's main pool in bytes (docs/reference/loader.md, "Memory budget").
-pub const POOL_SIZE: u64 = 0x1600_0000;
-/// Size of the board's staging area in bytes.
-pub const STAGING_SIZE: u64 = 0x1d40_0000;
-/// Address of the board's main pool.
-pub const POOL_BASE: u64 = 0x1_0200_0000;
-/// Address of the board's staging area.
-pub const STAGING_BASE: u64 = 0xc000_0000;
 
 /// What to prelink and where.
 #[derive(Debug, Clone, Copy)]
@@ -32,12 +24,10 @@ pub struct PrelinkRequest<'a> {
     pub file: &'a [u8],
     /// Name of the module, for messages.
     pub name: &'a str,
-    /// Device address of the pool.
-    pub pool: u64,
-    /// Size of the pool in bytes.
-    pub pool_size: u64,
-    /// Device address at which the file is staged.
-    pub staging: u64,
+    /// The pool.
+    pub pool: Region,
+    /// The staging area; the file lies at its start.
+    pub staging: Region,
     /// The symbols that the firmware offers.
     pub exports: &'a ExportTable,
     /// Refuse branch targets with low bits set.
@@ -47,19 +37,11 @@ pub struct PrelinkRequest<'a> {
 }
 
 impl<'a> PrelinkRequest<'a> {
-    /// Prelinks `file` at the addresses of the board.
+    /// Prelinks `file` at the addresses of a board.
     #[must_use]
-    pub const fn new(file: &'a [u8], name: &'a str, exports: &'a ExportTable) -> Self {
-        Self {
-            file,
-            name,
-            pool: POOL_BASE,
-            pool_size: POOL_SIZE,
-            staging: STAGING_BASE,
-            exports,
-            strict: false,
-            bases: &[],
-        }
+    pub fn new(file: &'a [u8], name: &'a str, exports: &'a ExportTable, target: &Target) -> Self {
+        let main = target.pool("MAIN");
+        Self { file, name, pool: main, staging: target.staging, exports, strict: false, bases: &[] }
     }
 }
 
@@ -145,21 +127,22 @@ impl From<&LoadError> for ErrorReport {
 /// use outboard_elf::{machine, pf};
 /// use outboard_link::ExportTable;
 /// use outboard_link::prelink::{PrelinkRequest, prelink_c7x};
+/// use outboard_link::target::Target;
 ///
 /// let mut image = ImageBuilder::new(machine::C7X);
 /// let text = image.segment(SegmentSpec::new(pf::R | pf::X, vec![0; 64]));
 /// image.symbol(SymbolSpec::function("cg_main_dsp", text, 0x20, 32));
 /// let exports = ExportTable::new();
-/// let prelinked = prelink_c7x(&PrelinkRequest::new(&image.build(), "lib0.out", &exports))?;
+/// let prelinked = prelink_c7x(&PrelinkRequest::new(&image.build(), "lib0.out", &exports, &Target::am67a()))?;
 /// assert_eq!(prelinked.report.exports["cg_main_dsp"], 0x1_0200_0020);
 /// # Ok::<(), outboard_link::LoadError>(())
 /// ```
 pub fn prelink_c7x(request: &PrelinkRequest<'_>) -> Result<Prelinked, LoadError> {
-    let mut memory = PrelinkMemory::new(request);
+    let mut memory = PrelinkMemory::new(request.pool, request.staging, request.file.len());
     let load_request = LoadRequest {
         file: request.file,
         name: request.name,
-        staging: Some(request.staging),
+        staging: Some(request.staging.address),
         exports: request.exports,
         cpu_features: None,
         machines: &[Machine::C7x],
@@ -171,14 +154,23 @@ pub fn prelink_c7x(request: &PrelinkRequest<'_>) -> Result<Prelinked, LoadError>
         bases: request.bases,
         ..LoadOptions::default()
     };
-    let module = match load_with(&load_request, &options, &mut memory) {
+    let module = load_sparse(&load_request, &options, &mut memory)?;
+    let report = report(request, &module, &memory);
+    Ok(Prelinked { report, memory, module })
+}
+
+/// As [`load_with`], telling apart a memory that refuses to grow from one that is faulty.
+pub(crate) fn load_sparse(
+    request: &LoadRequest<'_>,
+    options: &LoadOptions<'_>,
+    memory: &mut PrelinkMemory,
+) -> Result<LoadedModule, LoadError> {
+    match load_with(request, options, memory) {
         Err(LoadError::MemoryFault { len, .. }) if memory.over_budget => {
             Err(LoadError::OutOfMemory { index: 0, oom: memory.budget_exceeded(len) })
         }
         result => result,
-    }?;
-    let report = report(request, &module, &memory);
-    Ok(Prelinked { report, memory, module })
+    }
 }
 
 fn report(request: &PrelinkRequest<'_>, module: &LoadedModule, memory: &PrelinkMemory) -> PrelinkReport {
@@ -252,7 +244,7 @@ struct Window {
 
 /// Device memory that exists only as far as it was written: a module may ask for hundreds of megabytes of zeros.
 #[derive(Debug)]
-struct PrelinkMemory {
+pub(crate) struct PrelinkMemory {
     pool: Window,
     staging: Window,
     blocks: BTreeMap<u64, Block>,
@@ -269,13 +261,14 @@ struct Block {
 }
 
 impl PrelinkMemory {
-    fn new(request: &PrelinkRequest<'_>) -> Self {
-        let window = |name, base, size| Window { name, base, size, next: base };
+    pub fn new(pool: Region, staging: Region, file_size: usize) -> Self {
+        let window =
+            |name, region: Region| Window { name, base: region.address, size: region.size, next: region.address };
         Self {
-            pool: window("MAIN", request.pool, request.pool_size),
-            staging: window("staging", request.staging, STAGING_SIZE),
+            pool: window("MAIN", pool),
+            staging: window("staging", staging),
             blocks: BTreeMap::new(),
-            budget: 2 * request.file.len() as u64 + (16 << 20),
+            budget: 2 * file_size as u64 + (16 << 20),
             over_budget: false,
         }
     }
