@@ -81,6 +81,7 @@ pub struct Pool {
     region: Region,
     used: BTreeMap<u64, Block>,
     free: BTreeMap<u64, u64>,
+    fail_in: Option<u64>,
 }
 
 impl Pool {
@@ -89,7 +90,19 @@ impl Pool {
 
     /// An empty pool.
     pub fn new(id: PoolId, region: Region) -> Self {
-        Self { id, region, used: BTreeMap::new(), free: BTreeMap::from([(region.base, region.size)]) }
+        Self { id, region, used: BTreeMap::new(), free: BTreeMap::from([(region.base, region.size)]), fail_in: None }
+    }
+
+    /// Makes the `count`-th allocation from now fail as if memory were exhausted: for tests of what happens then.
+    pub fn fail_allocation(&mut self, count: u64) {
+        self.fail_in = Some(count);
+    }
+
+    /// Whether the allocation that is about to happen was chosen to fail.
+    fn fails_now(&mut self) -> bool {
+        let left = self.fail_in.map(|count| count.saturating_sub(1));
+        self.fail_in = left.filter(|left| *left > 0);
+        left == Some(0)
     }
 
     /// The addresses the pool manages.
@@ -132,6 +145,9 @@ impl Pool {
     /// No free block is large enough; nothing changed.
     pub fn allocate(&mut self, size: u64, align: u64, owner: Owner) -> Result<u64, Exhausted> {
         let exhausted = self.exhausted(size);
+        if self.fails_now() {
+            return Err(exhausted);
+        }
         let align = align.max(Self::GRANULE).checked_next_power_of_two().ok_or(exhausted)?;
         let rounded = size.max(1).checked_next_multiple_of(Self::GRANULE).ok_or(exhausted)?;
         let fit = self.free.iter().find_map(|(start, length)| {

@@ -10,7 +10,7 @@ const NAME_BYTES: usize = 120;
 pub struct CrashRecord {
     /// Signal number.
     pub signal: u32,
-    /// The signal's `si_code`.
+    /// The signal's `si_code`; for `SIGSYS` the number of the system call that was refused.
     pub code: u32,
     /// Address of the faulting access, 0 when the signal has none.
     pub fault_address: u64,

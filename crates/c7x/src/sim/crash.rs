@@ -6,7 +6,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use outboard_link::LoadedModule;
 use outboard_shm::{CrashRecord, Port};
 
-const SIGNALS: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP];
+const SIGNALS: [i32; 7] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP, libc::SIGSYS];
+/// Where the kernel puts the number of a refused system call in a `siginfo_t`, in 32-bit words.
+const SIGSYS_CALL_WORD: usize = 6;
 const STACK_BYTES: usize = 64 * 1024;
 /// How far up the stack a caller inside the module is looked for, in words.
 const SCAN_WORDS: usize = 512;
@@ -128,7 +131,11 @@ unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *
     let (pc, stack) = unsafe { registers(context) };
     let has_address = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE].contains(&signal);
     // SAFETY: called by the kernel with a valid info; the address field is meaningful for these signals.
-    let (code, fault) = unsafe { ((*info).si_code, if has_address { (*info).si_addr().addr() as u64 } else { 0 }) };
+    let (code, fault) = unsafe {
+        let code =
+            if signal == libc::SIGSYS { info.cast::<i32>().add(SIGSYS_CALL_WORD).read() } else { (*info).si_code };
+        (code, if has_address { (*info).si_addr().addr() as u64 } else { 0 })
+    };
     // SAFETY: set once, to a port that is never dropped.
     if let Some(port) = unsafe { PORT.load(Ordering::Acquire).as_ref() } {
         // SAFETY: `blame` keeps the module alive while its code runs, and the signal interrupted that code.

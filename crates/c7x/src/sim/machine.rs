@@ -1,7 +1,8 @@
 //! The platform of the simulated device: message rings, the host CPU, page permissions, native calls.
 
+use super::inject::{Announce, Fate, Faults};
 use super::{cpu, crash};
-use crate::platform::{Entry, Incoming, Platform};
+use crate::platform::{Entry, Incoming, Platform, Statistics};
 use core::fmt;
 use outboard_link::{ExportTable, LoadedModule, Machine};
 use outboard_shm::{DeviceState, MESSAGE_BYTES, Mapping, Port, Protection, Received, WaitPolicy};
@@ -31,14 +32,50 @@ pub(super) struct SimMachine {
     exports: ExportTable,
     board_exports: ExportTable,
     regions: Vec<Mapping>,
+    faults: Faults,
+    busy: Duration,
     started: Instant,
     traced: bool,
 }
 
 impl SimMachine {
-    pub(super) fn new(port: &'static Port, exports: ExportTable, regions: Vec<Mapping>) -> Self {
+    pub(super) fn new(port: &'static Port, exports: ExportTable, regions: Vec<Mapping>, faults: Faults) -> Self {
         let traced = std::env::var_os("OUTBOARD_DEVICE_TRACE").is_some_and(|value| value != "0");
-        Self { port, exports, board_exports: super::board_export_table(), regions, started: Instant::now(), traced }
+        let board_exports = super::board_export_table();
+        let (busy, started) = (Duration::ZERO, Instant::now());
+        Self { port, exports, board_exports, regions, faults, busy, started, traced }
+    }
+
+    /// Waits for a message without any fault.
+    fn next(&mut self, buffer: &mut [u8; MESSAGE_BYTES]) -> Incoming {
+        // The kernel ends this process with its parent, so the peer is alive as long as we are.
+        let received = self.port.receive(buffer, Some(Instant::now() + RECEIVE), WaitPolicy::default(), &mut || true);
+        match received {
+            Ok(Received::Message(len)) => {
+                let code = buffer.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                crash::note_message(if len >= 4 { code } else { 0 });
+                Incoming::Message(len)
+            }
+            Ok(Received::TimedOut) => Incoming::Idle,
+            Ok(Received::Shutdown) => Incoming::Shutdown,
+            Ok(Received::PeerLost) => Incoming::Lost,
+            Err(error) => {
+                self.trace(format_args!("[COMPUTE] {error}"));
+                Incoming::Lost
+            }
+        }
+    }
+
+    /// Does what was asked for to a message: dies, hangs, or says that it is lost.
+    fn suffer(&mut self, fate: Fate) -> bool {
+        match fate {
+            Fate::Handled => false,
+            Fate::Dropped => true,
+            Fate::Crash => std::process::abort(),
+            Fate::Hang => loop {
+                std::thread::sleep(RECEIVE);
+            },
+        }
     }
 
     /// Whole pages `[address, address + len)` as a mapping and an offset in it.
@@ -65,25 +102,29 @@ impl SimMachine {
 impl Platform for SimMachine {
     fn receive(&mut self, buffer: &mut [u8; outboard_wire::MAX_MESSAGE]) -> Incoming {
         const _: () = assert!(MESSAGE_BYTES == outboard_wire::MAX_MESSAGE);
-        // The kernel ends this process with its parent, so the peer is alive as long as we are.
-        let received = self.port.receive(buffer, Some(Instant::now() + RECEIVE), WaitPolicy::default(), &mut || true);
-        match received {
-            Ok(Received::Message(len)) => {
-                let code = buffer.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-                crash::note_message(if len >= 4 { code } else { 0 });
-                Incoming::Message(len)
+        loop {
+            if let Some(pause) = self.faults.pause() {
+                std::thread::sleep(pause);
             }
-            Ok(Received::TimedOut) => Incoming::Idle,
-            Ok(Received::Shutdown) => Incoming::Shutdown,
-            Ok(Received::PeerLost) => Incoming::Lost,
-            Err(error) => {
-                self.trace(format_args!("[COMPUTE] {error}"));
-                Incoming::Lost
+            let incoming = self.next(buffer);
+            if matches!(incoming, Incoming::Message(_)) {
+                let fate = self.faults.message();
+                if self.suffer(fate) {
+                    continue;
+                }
             }
+            return incoming;
         }
     }
 
     fn send(&mut self, reply: &[u8]) {
+        match self.faults.reply() {
+            Ok(Some(delay)) => std::thread::sleep(delay),
+            Ok(None) => {}
+            Err(fate) => {
+                self.suffer(fate);
+            }
+        }
         // A host that lets the ring fill up has stopped listening; the reply is lost as it would be on a full vring.
         if let Err(error) = self.port.send(reply) {
             self.trace(format_args!("[COMPUTE] reply lost: {error}"));
@@ -93,6 +134,11 @@ impl Platform for SimMachine {
     fn announce(&mut self) {
         let name = outboard_wire::ANNOUNCED_NAME;
         self.trace(format_args!("[COMPUTE] Announced {name} on endpoint {}", outboard_wire::SERVICE_ENDPOINT));
+        match self.faults.announce {
+            Announce::Prompt => {}
+            Announce::Late(delay) => std::thread::sleep(delay),
+            Announce::Lost => return,
+        }
         self.port.set_state(DeviceState::Ready);
     }
 
@@ -112,6 +158,8 @@ impl Platform for SimMachine {
 
     #[allow(clippy::print_stderr, reason = "the trace of the device process is its standard error, on request")]
     fn trace(&mut self, line: fmt::Arguments<'_>) {
+        let line = line.to_string();
+        self.port.trace(&line);
         if self.traced {
             std::eprintln!("{line}");
         }
@@ -155,12 +203,28 @@ impl Platform for SimMachine {
     fn call(&mut self, handle: u32, module: &LoadedModule, entry: &Entry) -> i32 {
         let _blame = crash::blame(handle, module);
         let function = core::ptr::with_exposed_provenance::<()>(usize::try_from(entry.function).unwrap_or(0));
+        let start = Instant::now();
         // SAFETY: the address is the entry of a verified, executable module image; its arguments are device addresses, which
         // are pointers in this process. What the module does is confined to this process.
         unsafe {
             let function: EntryFunction = core::mem::transmute(function);
-            function(entry.inputs, entry.num_inputs, entry.constants, entry.output)
+            let code = function(entry.inputs, entry.num_inputs, entry.constants, entry.output);
+            self.busy += start.elapsed();
+            code
         }
+    }
+
+    fn publish(&mut self, statistics: &Statistics) {
+        let (main_free, fast_free) = statistics.free;
+        self.port.publish(&outboard_shm::Statistics {
+            uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            jobs_completed: statistics.jobs_completed.into(),
+            jobs_failed: statistics.jobs_failed.into(),
+            modules: statistics.modules as u64,
+            main_free,
+            fast_free,
+            busy_ns: u64::try_from(self.busy.as_nanos()).unwrap_or(u64::MAX),
+        });
     }
 
     fn call_void(&mut self, handle: u32, module: &LoadedModule, function: u64) {

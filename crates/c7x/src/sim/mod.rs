@@ -6,11 +6,16 @@
 #![allow(unsafe_code, reason = "maps the device's memory at fixed addresses and calls native code")]
 
 mod clib;
+mod confine;
 mod cpu;
 mod crash;
+mod inject;
 mod machine;
 
+pub use inject::{BadFault, Faults};
+
 use crate::memory::{Memory, MemoryMap};
+use crate::pool::PoolId;
 use crate::runtime::Runtime;
 use crate::service::{Limits, Service};
 use machine::SimMachine;
@@ -18,6 +23,7 @@ use outboard_link::ExportTable;
 use outboard_shm::{ControlError, DeviceState, MapError, Mapping, Object, Port, Side};
 use std::boxed::Box;
 use std::os::fd::OwnedFd;
+use std::string::String;
 use std::vec::Vec;
 
 /// Why a device process could not start.
@@ -49,6 +55,12 @@ pub enum WorkerError {
         what: &'static str,
         /// The reason.
         source: std::io::Error,
+    },
+    /// The process could not give up its rights.
+    #[error("the simulated device cannot be confined: {reason}; it does not run unconfined")]
+    Confinement {
+        /// The reason.
+        reason: String,
     },
     /// The map leaves no room for the boot-time printf buffer.
     #[error("the device's map has no printf buffer")]
@@ -82,11 +94,11 @@ fn exported() -> impl Iterator<Item = crate::runtime::Export> {
 
 /// Serves one session as the device until the host shuts it down or goes away.
 ///
-/// `control` and `carveout` are the shared memory objects of the session.
+/// `control` and `carveout` are the shared memory objects of the session; `faults` is what shall go wrong.
 ///
 /// # Errors
 /// The device's memory cannot be mapped, or the objects are not a session's.
-pub fn run_worker(control: OwnedFd, carveout: OwnedFd) -> Result<(), WorkerError> {
+pub fn run_worker(control: OwnedFd, carveout: OwnedFd, faults: Faults) -> Result<(), WorkerError> {
     die_with_parent()?;
     let map = MemoryMap::AM67A;
     let control = Object::from_fd(control).map_err(ControlError::from)?;
@@ -97,8 +109,13 @@ pub fn run_worker(control: OwnedFd, carveout: OwnedFd) -> Result<(), WorkerError
     // SAFETY: all regions of the map were mapped just now, read-write, and stay mapped until `regions` is dropped at the end
     // of this function, after the service and with it the memory.
     let memory = unsafe { Memory::new(map) };
-    let runtime = Runtime::new(memory).ok_or(WorkerError::NoPrintf)?;
-    let machine = SimMachine::new(port, export_table(), regions);
+    let mut runtime = Runtime::new(memory).ok_or(WorkerError::NoPrintf)?;
+    if let Some(count) = faults.oom {
+        runtime.pool(PoolId::Main).fail_allocation(count);
+    }
+    let confinement = confine::confine().map_err(|reason| WorkerError::Confinement { reason })?;
+    port.trace(&std::format!("[BOOT] confined: seccomp {}, landlock {}", confinement.seccomp, confinement.landlock));
+    let machine = SimMachine::new(port, export_table(), regions, faults);
     let mut service = Service::new(machine, runtime, Limits::default());
     service.run();
     drop(service);

@@ -22,5 +22,6 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     let object = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|error| Failure::worker(&error));
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
     let (control, carveout) = (object(stdin.as_fd())?, object(stdout.as_fd())?);
-    outboard_c7x::sim::run_worker(control, carveout).map_err(|error| Failure::worker(&error))
+    outboard_c7x::sim::run_worker(control, carveout, outboard_c7x::sim::Faults::default())
+        .map_err(|error| Failure::worker(&error))
 }
