@@ -1,8 +1,8 @@
 //! `outboard run MODULE`: load a module, call it once, keep its outputs.
 
-mod inputs;
 mod outputs;
 
+use super::inputs;
 use crate::progress::Spinner;
 use crate::report::{self, Failure};
 use clap::ArgMatches;
@@ -28,25 +28,8 @@ Files ending in .bin are written raw. What the module prints appears on standard
 is the simulated one, and the output says so. For programs, with the cycles of a warm run:
   outboard run lib0.out --input x.npy --repeat 1000 --json")]
 pub(crate) struct Args {
-    /// The module to run.
-    #[arg(value_name = "MODULE", required_unless_present = "module_option")]
-    module: Option<PathBuf>,
-
-    /// The module to run, as an option.
-    #[arg(long = "module", short = 'm', value_name = "MODULE", conflicts_with = "module")]
-    module_option: Option<PathBuf>,
-
-    /// An input: a .npy file, or a raw file followed by --shape and --dtype. In the order of the parameters, or NAME=FILE.
-    #[arg(long, short, value_name = "[NAME=]FILE")]
-    input: Vec<String>,
-
-    /// Shape of the raw input before it, e.g. 1,3,224,224.
-    #[arg(long, short, value_name = "DIMS", allow_hyphen_values = true)]
-    shape: Vec<String>,
-
-    /// Element type of the raw input before it, e.g. float32.
-    #[arg(long, short, value_name = "TYPE")]
-    dtype: Vec<String>,
+    #[command(flatten)]
+    call: inputs::Args,
 
     /// Where an output goes: .npy, or raw when it ends in .bin.
     #[arg(long, short, value_name = "FILE")]
@@ -57,7 +40,7 @@ pub(crate) struct Args {
     repeat: u16,
 
     /// Deadline, in seconds, of the start, of the load and of the run.
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::seconds)]
     timeout: Duration,
 
     /// Print JSON on standard output.
@@ -65,34 +48,17 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let limit: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(limit)
-        .ok()
-        .filter(|limit| !limit.is_zero())
-        .ok_or_else(|| "not a positive number of seconds".to_owned())
-}
-
 pub(crate) fn execute(args: &Args, matches: Option<&ArgMatches>) -> Result<(), Failure> {
-    let given = inputs::read(args, matches)?;
-    let path = args.module.as_ref().or(args.module_option.as_ref());
-    let path = path.ok_or_else(|| Failure::usage("no module is named", "outboard run MODULE --input FILE"))?;
+    let given = inputs::read(&args.call, matches)?;
     let options = SessionOptions { deadlines: Deadlines::all(args.timeout) };
     let mut session = Session::open(simulated(SimOptions::default())?, options)?;
-
     let loading = Instant::now();
-    let spinner = Spinner::start(format!("loading {}", path.display()));
-    let module = session.load_file(path);
-    drop(spinner);
-    let module = module?;
+    let module = args.call.load(&mut session)?;
     let load_time = loading.elapsed();
-    for warning in module.warnings() {
-        report::say(&format!("warning: {warning}"));
-    }
 
     let tensors = inputs::tensors(given, module.manifest())?;
     outputs::check_count(&args.output, module.manifest().map(|manifest| manifest.outputs.len()))?;
-    let spinner = Spinner::start(format!("running {}", path.display()));
+    let spinner = Spinner::start(format!("running {}", module.name()));
     let options = RunOptions::repeat(args.repeat);
     let outcome = session.run_with(&module, &tensors.iter().map(Input::from).collect::<Vec<_>>(), &options);
     drop(spinner);
@@ -159,15 +125,10 @@ fn finish(args: &Args, ran: &Outputs<'_>, load_time: Duration) -> Result<(), Fai
         "cycles_are": "monotonic time of this machine at the clock of the target",
         "repeat": args.repeat,
         "timing": {
-            "load_us": micros(load_time),
-            "round_trip_us": micros(ran.round_trip()),
+            "load_us": super::micros(load_time),
+            "round_trip_us": super::micros(ran.round_trip()),
         },
     }))
-}
-
-fn micros(duration: Duration) -> f64 {
-    // Nanoseconds are what the clock has; more digits would be noise.
-    (duration.as_secs_f64() * 1e9).round() / 1e3
 }
 
 fn say_summary(args: &Args, ran: &Outputs<'_>, files: &[PathBuf]) {
@@ -175,7 +136,7 @@ fn say_summary(args: &Args, ran: &Outputs<'_>, files: &[PathBuf]) {
     report::say(&format!(
         "ran on the simulated device (sim): {} cycles{times}, round trip {:.1} us, {} output(s)",
         ran.cycles(),
-        micros(ran.round_trip()),
+        super::micros(ran.round_trip()),
         ran.len()
     ));
     for (index, view) in ran.views().enumerate() {

@@ -1,11 +1,57 @@
-//! Inputs of `outboard run`: files, and the options that describe the raw ones.
+//! Modules and their inputs as commands take them: files, and the options that describe the raw ones.
 
-use super::Args;
-use crate::report::Failure;
+use crate::progress::Spinner;
+use crate::report::{self, Failure};
 use clap::ArgMatches;
-use outboard_host::{Manifest, TensorSpec};
+use outboard_host::{Manifest, Module, Session, TensorSpec};
 use outboard_tensor::{DType, Shape, Tensor};
 use std::path::{Path, PathBuf};
+
+/// Arguments that name a module and its inputs.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The module.
+    #[arg(value_name = "MODULE", required_unless_present = "module_option")]
+    module: Option<PathBuf>,
+
+    /// The module, as an option.
+    #[arg(long = "module", short = 'm', value_name = "MODULE", conflicts_with = "module")]
+    module_option: Option<PathBuf>,
+
+    /// An input: a .npy file, or a raw file followed by --shape and --dtype. In the order of the parameters, or NAME=FILE.
+    #[arg(long, short, value_name = "[NAME=]FILE")]
+    input: Vec<String>,
+
+    /// Shape of the raw input before it, e.g. 1,3,224,224.
+    #[arg(long, short, value_name = "DIMS", allow_hyphen_values = true)]
+    shape: Vec<String>,
+
+    /// Element type of the raw input before it, e.g. float32.
+    #[arg(long, short, value_name = "TYPE")]
+    dtype: Vec<String>,
+}
+
+impl Args {
+    /// The module's file.
+    pub(super) fn module(&self) -> Result<&Path, Failure> {
+        let named = self.module.as_ref().or(self.module_option.as_ref());
+        let help = "name it: outboard run MODULE --input FILE";
+        named.map(PathBuf::as_path).ok_or_else(|| Failure::usage("no module is named", help))
+    }
+
+    /// Loads the module and says what a person should know about it.
+    pub(super) fn load(&self, session: &mut Session) -> Result<Module, Failure> {
+        let path = self.module()?;
+        let spinner = Spinner::start(format!("loading {}", path.display()));
+        let module = session.load_file(path);
+        drop(spinner);
+        let module = module?;
+        for warning in module.warnings() {
+            report::say(&format!("warning: {warning}"));
+        }
+        Ok(module)
+    }
+}
 
 /// An input as it was given: read, but not yet a tensor when only the module can say what it is.
 pub(super) struct GivenInput {
