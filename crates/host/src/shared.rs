@@ -52,20 +52,25 @@ impl<P: Peer> SharedMemory<P> {
         Ok(Self { control, port, carveout: Carveout::create()?, peer, corrupt: None })
     }
 
-    fn lost(&mut self) -> Error {
+    fn lost(&mut self, during: &'static str) -> Error {
         let loss = self.loss();
-        Box::new(crate::lost::DeviceLost::new(loss, "boot", |_| None)).into()
+        Box::new(crate::lost::DeviceLost::new(loss, during, |_| None)).into()
     }
 
     /// Waits until the device has one of the states or is gone; `false` when the wait ended first.
-    fn await_state(&mut self, wait: &Wait<'_>, reached: impl Fn(DeviceState) -> bool) -> Result<bool, Error> {
+    fn await_state(
+        &mut self,
+        during: &'static str,
+        wait: &Wait<'_>,
+        reached: impl Fn(DeviceState) -> bool,
+    ) -> Result<bool, Error> {
         loop {
             let alive = self.peer.is_alive();
             if reached(self.port.state()) {
                 return Ok(true);
             }
             if !alive || self.port.state() == DeviceState::Crashed {
-                return Err(self.lost());
+                return Err(self.lost(during));
             }
             if wait.is_over() {
                 return Ok(false);
@@ -89,7 +94,7 @@ impl<P: Peer> Transport for SharedMemory<P> {
         self.port.reset();
         self.corrupt = None;
         self.peer.start(&self.control, self.carveout.object())?;
-        if self.await_state(wait, |state| state == DeviceState::Ready)? {
+        if self.await_state("boot", wait, |state| state == DeviceState::Ready)? {
             Ok(())
         } else {
             self.peer.kill();
@@ -140,7 +145,7 @@ impl<P: Peer> Transport for SharedMemory<P> {
         }
         self.port.request_shutdown();
         let acknowledged = self
-            .await_state(wait, |state| matches!(state, DeviceState::Stopping | DeviceState::Stopped))
+            .await_state("shutdown", wait, |state| matches!(state, DeviceState::Stopping | DeviceState::Stopped))
             .and_then(|reached| if reached { Ok(()) } else { Err(wait.timeout()) });
         while acknowledged.is_ok() && self.peer.is_alive() && !wait.is_over() {
             std::thread::sleep(PAUSE);

@@ -37,7 +37,7 @@ Examples:
 Times of a debug build say nothing: build with --release.")]
 struct Call {
     #[command(flatten)]
-    call: inputs::Args,
+    call: inputs::CallArgs,
 
     /// Calls of each kind; a tenth more go before, to warm up.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Arguments that name a module and its inputs.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct CallArgs {
     /// The module.
     #[arg(value_name = "MODULE", required_unless_present = "module_option")]
     module: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub(super) struct Args {
     dtype: Vec<String>,
 }
 
-impl Args {
+impl CallArgs {
     /// The module's file.
     pub(super) fn module(&self) -> Result<&Path, Failure> {
         let named = self.module.as_ref().or(self.module_option.as_ref());
@@ -63,7 +63,7 @@ pub(super) struct GivenInput {
 }
 
 /// Reads the files and attaches each --shape and --dtype to the input before it.
-pub(super) fn read(args: &Args, matches: Option<&ArgMatches>) -> Result<Vec<GivenInput>, Failure> {
+pub(super) fn read(args: &CallArgs, matches: Option<&ArgMatches>) -> Result<Vec<GivenInput>, Failure> {
     let places = |id: &str| -> Vec<usize> {
         matches.and_then(|matches| matches.indices_of(id)).map(Iterator::collect).unwrap_or_default()
     };

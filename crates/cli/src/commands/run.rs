@@ -29,7 +29,7 @@ is the simulated one, and the output says so. For programs, with the cycles of a
   outboard run lib0.out --input x.npy --repeat 1000 --json")]
 pub(crate) struct Args {
     #[command(flatten)]
-    call: inputs::Args,
+    call: inputs::CallArgs,
 
     /// Where an output goes: .npy, or raw when it ends in .bin.
     #[arg(long, short, value_name = "FILE")]
