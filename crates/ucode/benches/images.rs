@@ -1,0 +1,2 @@
+//! Times of the image tools.
+fn main() {}
