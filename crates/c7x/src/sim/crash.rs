@@ -123,7 +123,9 @@ unsafe fn place_in(module: &LoadedModule, pc: u64, stack: usize) -> Option<u64> 
     (0..words.min(SCAN_WORDS))
         // SAFETY: between the interrupted stack pointer and the mark of a frame that is still live.
         .map(|index| unsafe { stack.add(index).read_volatile() })
-        .find(|word| contains(module, *word))
+        // A return address stands behind its call, which may be the last instruction of the module.
+        .map(|word| word.wrapping_sub(1))
+        .find(|call| contains(module, *call))
 }
 
 unsafe extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {

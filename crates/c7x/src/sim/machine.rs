@@ -34,6 +34,7 @@ pub(super) struct SimMachine {
     regions: Vec<Mapping>,
     faults: Faults,
     busy: Duration,
+    page: u64,
     started: Instant,
     traced: bool,
 }
@@ -42,8 +43,10 @@ impl SimMachine {
     pub(super) fn new(port: &'static Port, exports: ExportTable, regions: Vec<Mapping>, faults: Faults) -> Self {
         let traced = std::env::var_os("OUTBOARD_DEVICE_TRACE").is_some_and(|value| value != "0");
         let board_exports = super::board_export_table();
+        // Asking for the page size may open a file, which a confined process cannot.
+        let page = rustix::param::page_size() as u64;
         let (busy, started) = (Duration::ZERO, Instant::now());
-        Self { port, exports, board_exports, regions, faults, busy, started, traced }
+        Self { port, exports, board_exports, regions, faults, busy, page, started, traced }
     }
 
     /// Waits for a message without any fault.
@@ -80,7 +83,7 @@ impl SimMachine {
 
     /// Whole pages `[address, address + len)` as a mapping and an offset in it.
     fn pages(&self, address: u64, len: u64) -> Option<(&Mapping, usize, usize)> {
-        let page = rustix::param::page_size() as u64;
+        let page = self.page;
         let start = address & !(page - 1);
         let len = (address + len).checked_next_multiple_of(page)? - start;
         self.regions.iter().find_map(|region| {

@@ -113,9 +113,11 @@ pub fn run_worker(control: OwnedFd, carveout: OwnedFd, faults: Faults) -> Result
     if let Some(count) = faults.oom {
         runtime.pool(PoolId::Main).fail_allocation(count);
     }
+    // Asks the kernel and keeps the answer, for when asking is not allowed any more.
+    let _ = rustix::param::page_size();
+    let machine = SimMachine::new(port, export_table(), regions, faults);
     let confinement = confine::confine().map_err(|reason| WorkerError::Confinement { reason })?;
     port.trace(&std::format!("[BOOT] confined: seccomp {}, landlock {}", confinement.seccomp, confinement.landlock));
-    let machine = SimMachine::new(port, export_table(), regions, faults);
     let mut service = Service::new(machine, runtime, Limits::default());
     service.run();
     drop(service);
