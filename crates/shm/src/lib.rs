@@ -13,9 +13,11 @@ mod control;
 mod crash;
 mod map;
 mod ring;
+mod socket;
 mod trace;
 
 pub use control::{ControlError, DeviceState, Port, Received, Side, Statistics, WaitPolicy};
 pub use crash::CrashRecord;
 pub use map::{MapError, Mapping, Object, Protection};
 pub use ring::{MESSAGE_BYTES, RingError};
+pub use socket::{receive_objects, send_objects};
