@@ -96,6 +96,8 @@ pub mod sht {
     pub const NOBITS: u32 = 8;
     /// Dynamic symbol table.
     pub const DYNSYM: u32 = 11;
+    /// GNU symbol hash table.
+    pub const GNU_HASH: u32 = 0x6fff_fff6;
 }
 
 /// Section indices with a meaning (`st_shndx`).

@@ -441,33 +441,78 @@ fn write_sections(
     }
     let class = image.class;
     let mut list = SectionList { names: vec![0], headers: Out::new(class), count: 0 };
-    list.add("", sht::NULL, 0, 0, 0, 0);
+    list.add("", SectionSpec::default());
     for (segment, offset) in image.segments.iter().zip(offsets) {
         let kind = if segment.data.is_empty() { sht::NOBITS } else { sht::PROGBITS };
         let bit = |flag, value| if segment.flags & flag != 0 { value } else { 0 };
         // SHF_ALLOC, SHF_WRITE, SHF_EXECINSTR
         let flags = 2 | bit(pf::W, 1) | bit(pf::X, 4);
-        list.add(&segment.name, kind, flags, segment.vaddr.unwrap_or(0), *offset, segment.memsz);
+        let address = segment.vaddr.unwrap_or(0);
+        list.add(&segment.name, SectionSpec { kind, flags, address, ..SectionSpec::at(*offset, segment.memsz) });
     }
     if image.dynamic {
-        let at = |offset: u64| if image.tables_loaded { offset.wrapping_add(placed.shift) } else { 0 };
-        let map = &placed.map;
-        let mut table = |name, kind, offset, size| list.add(name, kind, 0, at(offset), offset, size);
-        table(".dynamic", sht::DYNAMIC, map.dynamic, placed.dynamic_len);
-        table(".dynsym", sht::DYNSYM, map.symbols, tables.symbols.len() as u64);
-        table(".dynstr", sht::STRTAB, map.strings, tables.strings.len() as u64);
-        table(".rela.dyn", sht::RELA, map.relocations, tables.rela.len() as u64);
+        add_tables(image, tables, placed, &mut list);
     }
     if let Some((offset, size)) = embedded {
-        list.add(".dsp_syms_out", sht::PROGBITS, 0, 0, offset, size);
+        list.add(".dsp_syms_out", SectionSpec { kind: sht::PROGBITS, ..SectionSpec::at(offset, size) });
     }
     let name_index = list.count;
     let names_at = out.len();
     let names_len = list.names.len() as u64 + ".shstrtab\0".len() as u64;
-    list.add(".shstrtab", sht::STRTAB, 0, 0, names_at, names_len);
+    list.add(".shstrtab", SectionSpec { kind: sht::STRTAB, ..SectionSpec::at(names_at, names_len) });
     out.put(&list.names, 1);
     let at = out.put(&list.headers.bytes, 8);
     (at, list.count, name_index)
+}
+
+/// The sections of the dynamic tables, linked to each other as linkers expect it.
+fn add_tables(image: &ImageBuilder, tables: &Tables, placed: &Placed, list: &mut SectionList) {
+    let (class, map) = (image.class, &placed.map);
+    let loaded = image.tables_loaded;
+    let names = list.count;
+    let symbols = names + 1;
+    let table = |kind, offset: u64, size: u64, entry, link, info| SectionSpec {
+        kind,
+        flags: if loaded { 2 } else { 0 },
+        address: if loaded { offset.wrapping_add(placed.shift) } else { 0 },
+        link,
+        info,
+        entry,
+        align: 8,
+        ..SectionSpec::at(offset, size)
+    };
+    let bytes = |table: &[u8]| table.len() as u64;
+    list.add(".dynstr", SectionSpec { align: 1, ..table(sht::STRTAB, map.strings, bytes(&tables.strings), 0, 0, 0) });
+    let info = tables.first_global;
+    list.add(".dynsym", table(sht::DYNSYM, map.symbols, bytes(&tables.symbols), class.symbol_size(), names, info));
+    list.add(".dynamic", table(sht::DYNAMIC, map.dynamic, placed.dynamic_len, class.dynamic_size(), names, 0));
+    list.add(".rela.dyn", table(sht::RELA, map.relocations, bytes(&tables.rela), class.rela_size(), symbols, 0));
+    if !tables.sysv.is_empty() {
+        list.add(".hash", table(sht::HASH, map.hash, bytes(&tables.sysv), 4, symbols, 0));
+    }
+    if !tables.gnu.is_empty() {
+        list.add(".gnu.hash", table(sht::GNU_HASH, placed.gnu, bytes(&tables.gnu), 0, symbols, 0));
+    }
+}
+
+/// The fields of a section header after its name.
+#[derive(Default)]
+struct SectionSpec {
+    kind: u32,
+    flags: u64,
+    address: u64,
+    offset: u64,
+    size: u64,
+    link: u64,
+    info: u64,
+    align: u64,
+    entry: u64,
+}
+
+impl SectionSpec {
+    fn at(offset: u64, size: u64) -> Self {
+        Self { offset, size, align: 1, ..Self::default() }
+    }
 }
 
 struct SectionList {
@@ -477,12 +522,16 @@ struct SectionList {
 }
 
 impl SectionList {
-    fn add(&mut self, name: &str, kind: u32, flags: u64, address: u64, offset: u64, size: u64) {
-        let at = self.names.len() as u64;
-        self.names.extend(name.bytes().chain([0]));
+    fn add(&mut self, name: &str, section: SectionSpec) {
+        let at = if name.is_empty() { 0 } else { self.names.len() as u64 };
+        self.names.extend(name.bytes());
+        if !name.is_empty() {
+            self.names.push(0);
+        }
+        let SectionSpec { kind, flags, address, offset, size, link, info, align, entry } = section;
         let out = &mut self.headers;
         out.word(at).word(u64::from(kind)).address(flags).address(address).address(offset).address(size);
-        out.word(0).word(0).address(1).address(0);
+        out.word(link).word(info).address(align).address(entry);
         self.count += 1;
     }
 }

@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 pub use bounds::{MemoryBounds, Window};
 pub use error::PrelinkError;
 pub use flix::{FORMATS, FlixFormat, FlixSlot, format_of};
-pub use plan::{AlignReading, Descriptor, Placement, find_align};
+pub use plan::{AlignReading, Descriptor, Placement, find_align, relocations};
 pub use relocate::{Counts, Warning};
 pub use status::{LlStatus, XtlibStatus};
 pub use ucpl::{STAGED_MAX, UCPL_HEADER_SIZE, UCPL_MAGIC, UcplError, UcplHeader, UcplImage};

@@ -1,7 +1,7 @@
 //! Where the segments go, and what the dynamic table says about the image.
 
 use outboard_elf::pi::{DT_XTENSA_TEXT_ADDR, PiShape};
-use outboard_elf::{Elf, ElfError, Pointers, Segment, dt, sht};
+use outboard_elf::{Dynamic, Elf, ElfError, Pointers, Segment, dt, sht};
 
 use super::bounds::WINDOW_MAX;
 use super::{MemoryBounds, PrelinkError, Window, low32};
@@ -138,8 +138,7 @@ impl Descriptor {
         let delta = |dst: u32, src: u32| dst.wrapping_sub(src.wrapping_add(src & (placement.align - 1)));
         let (text, data) = (delta(dst_addr, src_offs), delta(dst_data_addr, src_data_offs));
         let rebased = |tag: u64, delta: u32| dynamic.get(tag).map_or(0, |value| low32(value).wrapping_add(delta));
-        let size = dynamic.get(dt::RELASZ).unwrap_or(0);
-        let table = relocations(elf, shape, dynamic.get(dt::RELA).unwrap_or(0), size).map_err(bad)?;
+        let table = relocations(elf, shape, &dynamic).map_err(bad)?;
         let descriptor = Self {
             dst_addr,
             src_offs,
@@ -172,8 +171,13 @@ impl Descriptor {
     }
 }
 
-/// The relocation table: in the scratch segment when there is one, else in the data segment.
-fn relocations<'a>(elf: &Elf<'a>, shape: &PiShape, address: u64, size: u64) -> Result<&'a [[u8; RELA]], ElfError> {
+/// The relocation entries of an image, as in the file: in the scratch segment when there is one, else in the data segment.
+///
+/// # Errors
+///
+/// [`ElfError::BadDynamic`] when they do not lie there, [`ElfError::Truncated`] when not in the file.
+pub fn relocations<'a>(elf: &Elf<'a>, shape: &PiShape, dynamic: &Dynamic<'_>) -> Result<&'a [[u8; RELA]], ElfError> {
+    let (address, size) = (dynamic.get(dt::RELA).unwrap_or(0), dynamic.get(dt::RELASZ).unwrap_or(0));
     let bytes = size - size % RELA as u64;
     if bytes == 0 {
         return Ok(&[]);
