@@ -202,7 +202,8 @@ fn impossible_segments_are_refused() {
         change(&mut header);
         image.header(header).build()
     };
-    let cases: [(&dyn Fn(&mut outboard_elf::Segment), &str); 8] = [
+    type Change<'c> = &'c dyn Fn(&mut outboard_elf::Segment);
+    let cases: [(Change<'_>, &str); 8] = [
         (&|h| h.filesz = 16, "bad_segment"),
         (&|h| h.offset = u64::MAX, "bad_segment"),
         (&|h| h.offset = 1 << 40, "bad_segment"),
