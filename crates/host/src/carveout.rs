@@ -20,7 +20,15 @@ pub(crate) struct Carveout {
 impl Carveout {
     pub(crate) fn create() -> Result<Self, Error> {
         let region = SharedMap::CARVEOUT;
-        let object = Object::create("outboard-carveout", region.size)?;
+        Self::adopt(Object::create("outboard-carveout", region.size)?)
+    }
+
+    /// The carveout in an object that somebody else made.
+    pub(crate) fn adopt(object: Object) -> Result<Self, Error> {
+        let region = SharedMap::CARVEOUT;
+        if object.size() != region.size {
+            return Err(Error::CarveoutSize { got: object.size(), expected: region.size });
+        }
         let mapping = Arc::new(Mapping::of(&object)?);
         Ok(Self { object, mapping, arena: Arena::new(region.base, region.size, GRANULE) })
     }

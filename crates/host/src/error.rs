@@ -152,6 +152,30 @@ pub enum Error {
     /// Shared memory could not be made or accessed.
     #[error("shared memory: {0}")]
     Memory(#[from] MapError),
+    /// The shared carveout of a session has the wrong size.
+    #[error("the session's carveout has {got:#x} bytes; it must have {expected:#x}")]
+    CarveoutSize {
+        /// Its size.
+        got: u64,
+        /// The size the memory map fixes.
+        expected: u64,
+    },
+    /// The device serves another client.
+    #[error("{device} is busy: it serves one client at a time, and process {client} is connected")]
+    Busy {
+        /// The device.
+        device: String,
+        /// Process id of the client it serves.
+        client: String,
+    },
+    /// A standing device cannot be talked to.
+    #[error("the standing device at {}: {reason}", path.display())]
+    Broker {
+        /// Its socket.
+        path: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
     /// The control object cannot be used.
     #[error("session memory: {0}")]
     Control(#[from] ControlError),
@@ -396,6 +420,21 @@ impl Error {
             Self::BadManifest { .. } => {
                 Entry("OB0326", "bad_manifest", File, "build the module again with `python -m outboard.build`")
             }
+            Self::CarveoutSize { .. } => {
+                Entry("OB0327", "carveout_size", Device, "run host and device from the same version of Outboard")
+            }
+            Self::Busy { .. } => Entry(
+                "OB0328",
+                "busy",
+                Device,
+                "wait until it has closed its session, or use a device that is not shared",
+            ),
+            Self::Broker { .. } => Entry(
+                "OB0329",
+                "no_standing_device",
+                Device,
+                "start one with `outboard device run --socket PATH`, or leave --device away to use a device of your own",
+            ),
             Self::Tensor(_) => {
                 Entry("OB0404", "bad_tensor", Request, "compare the element type, the shape and the size of the file")
             }

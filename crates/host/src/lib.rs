@@ -37,6 +37,7 @@ mod printf;
 mod session;
 mod shared;
 mod sim;
+mod standing;
 mod transport;
 
 pub use arena::Room;
@@ -49,4 +50,5 @@ pub use options::{Deadlines, RunOptions, SessionOptions};
 pub use printf::ModuleText;
 pub use session::{DeviceStatus, Input, InputBuffer, Outputs, Pong, Session};
 pub use sim::{PROGRAM_VARIABLE, SimOptions, simulated};
+pub use standing::{DeviceRow, list_devices, read_trace, standing};
 pub use transport::{Event, Transport, Wait};

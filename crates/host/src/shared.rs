@@ -5,7 +5,7 @@ use crate::carveout::Carveout;
 use crate::lost::{Loss, LossCause};
 use crate::transport::{Event, Transport, Wait};
 use crate::{Buffer, Error};
-use outboard_shm::{DeviceState, Object, Port, Received, RingError, WaitPolicy};
+use outboard_shm::{DeviceState, Object, Port, Received, RingError, Side, WaitPolicy};
 use outboard_wire::MAX_MESSAGE;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,16 @@ pub(crate) trait Peer: Send {
 
     /// Its process id, when it is a process that runs.
     fn process(&self) -> Option<u32>;
+
+    /// Whether a device runs already that no session has used: it is taken as it is.
+    fn is_prepared(&self) -> bool {
+        false
+    }
+
+    /// Whether the device goes on when a session ends.
+    fn outlives_sessions(&self) -> bool {
+        false
+    }
 
     /// Starts a device over the two objects.
     fn start(&mut self, control: &Object, carveout: &Object) -> Result<(), Error>;
@@ -50,6 +60,12 @@ impl<P: Peer> SharedMemory<P> {
     pub(crate) fn new(peer: P) -> Result<Self, Error> {
         let (control, port) = Port::create()?;
         Ok(Self { control, port, carveout: Carveout::create()?, peer, corrupt: None })
+    }
+
+    /// A session over objects that somebody else made.
+    pub(crate) fn adopt(control: Object, carveout: Object, peer: P) -> Result<Self, Error> {
+        let port = Port::open(&control, Side::Host)?;
+        Ok(Self { control, port, carveout: Carveout::adopt(carveout)?, peer, corrupt: None })
     }
 
     fn lost(&mut self, during: &'static str) -> Error {
@@ -90,8 +106,10 @@ impl<P: Peer> Transport for SharedMemory<P> {
     }
 
     fn start(&mut self, wait: &Wait<'_>) -> Result<(), Error> {
-        self.peer.kill();
-        self.port.reset();
+        if !self.peer.is_prepared() {
+            self.peer.kill();
+            self.port.reset();
+        }
         self.corrupt = None;
         self.peer.start(&self.control, self.carveout.object())?;
         if self.await_state("boot", wait, |state| state == DeviceState::Ready)? {
@@ -140,7 +158,7 @@ impl<P: Peer> Transport for SharedMemory<P> {
     }
 
     fn stop(&mut self, wait: &Wait<'_>) -> Result<(), Error> {
-        if !self.peer.is_alive() {
+        if !self.peer.is_alive() || self.peer.outlives_sessions() {
             return Ok(());
         }
         self.port.request_shutdown();

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `OPEN 1` | `OK PID isolated\|shared` with the control object and the carveout, `BUSY PID`, or `ERROR text` |
 //! | `RESTART` | `OK PID`: a new device process over the same objects |
+//! | `KILL` | `OK`: the device process is gone |
 //! | `ENDING` | `ALIVE`, `EXITED STATUS` or `SIGNALED NUMBER`: how the device process ended |
 //! | `LIST` | `SESSIONS N`, then N lines `PID CLIENT STATE UPTIME OK FAILED MODULES MAIN FAST BUSY` |
 //! | `TRACE PID FROM` | `TEXT LENGTH NEXT`, then the text |
@@ -227,6 +228,12 @@ impl Connection {
             ["RESTART"] => {
                 let reply = self.restart();
                 send_objects(stream, &reply, &[])
+            }
+            ["KILL"] => {
+                if let Some(device) = &self.device {
+                    lock(device).kill();
+                }
+                send_objects(stream, "OK", &[])
             }
             ["ENDING"] => {
                 let reply = self.ending();
