@@ -10,7 +10,7 @@
 //! `docs/reference/gpsimd-images.md`.
 //!
 //! ```
-//! use outboard_ucode::twins;
+//! use outboard_ucode::{inspect, twins};
 //!
 //! let image = twins::image("cayman_0").unwrap();
 //! let inspect::Report::Pi(report) = inspect::inspect(&image).unwrap() else { panic!("a PI image") };
@@ -20,5 +20,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cores;
+pub mod inspect;
 pub mod opcodes;
 pub mod twins;
