@@ -24,7 +24,7 @@ use machine::SimMachine;
 use outboard_link::ExportTable;
 use outboard_shm::{ControlError, DeviceState, MapError, Mapping, Object, Port, Side};
 use std::boxed::Box;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::string::String;
 use std::vec::Vec;
 
@@ -102,6 +102,7 @@ fn exported() -> impl Iterator<Item = crate::runtime::Export> {
 /// The device's memory cannot be mapped, or the objects are not a session's.
 pub fn run_worker(control: OwnedFd, carveout: OwnedFd, faults: Faults) -> Result<(), WorkerError> {
     die_with_parent()?;
+    close_inherited([control.as_raw_fd(), carveout.as_raw_fd()])?;
     let map = MemoryMap::AM67A;
     let control = Object::from_fd(control).map_err(ControlError::from)?;
     // The crash handler uses the port until the very end of the process.
@@ -135,6 +136,25 @@ fn die_with_parent() -> Result<(), WorkerError> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(failed)?;
     // The parent may have died before the request was in force.
     if rustix::process::getppid() == parent { Ok(()) } else { Err(failed(rustix::io::Errno::SRCH)) }
+}
+
+/// Closes what the parent left open by mistake: everything but the standard streams and the two objects.
+fn close_inherited(mut kept: [RawFd; 2]) -> Result<(), WorkerError> {
+    kept.sort_unstable();
+    let bounds = [kept[0], kept[1], RawFd::MAX];
+    let mut first = 3;
+    for bound in bounds {
+        if first < bound {
+            // SAFETY: nothing in this process, which has just started, owns a descriptor in the gap.
+            let failed = unsafe { libc::syscall(libc::SYS_close_range, first, bound - 1, 0) } != 0;
+            if failed {
+                let source = std::io::Error::last_os_error();
+                return Err(WorkerError::System { what: "close inherited files", source });
+            }
+        }
+        first = first.max(bound.saturating_add(1));
+    }
+    Ok(())
 }
 
 fn map_regions(map: &MemoryMap, carveout: OwnedFd) -> Result<Vec<Mapping>, WorkerError> {
