@@ -31,7 +31,7 @@ pub mod weights;
 pub use loader::Module;
 pub use memory::{Memory, MemoryMap};
 pub use models::{Constants, ModelError};
-pub use platform::{Entry, Incoming, Platform, Statistics};
+pub use platform::{Entry, Incoming, Platform, Statistics, Step};
 pub use pool::{Exhausted, Owner, Pool, PoolId};
 pub use printf::PrintfBuffer;
 pub use runtime::Runtime;

@@ -16,6 +16,39 @@ pub struct Statistics {
     pub free: (u64, u64),
 }
 
+/// The steps of a service's life, in the order in which they are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// Wait until the host has set its message rings up.
+    RingsReady,
+    /// Listen to the mailbox, which asks for a shutdown.
+    ShutdownCallback,
+    /// Create the endpoint that receives messages.
+    Endpoint,
+    /// Tell the host that the endpoint is there.
+    Announce,
+    /// The loader is ready.
+    Loader,
+    /// The model manager is ready.
+    Models,
+    /// Module output goes to the boot-time buffer.
+    Printf,
+    /// Messages are received from here on.
+    Loop,
+    /// No message is received any more.
+    LoopExit,
+    /// Acknowledge the shutdown: before the endpoint goes, for the acknowledgement travels over the same rings.
+    Acknowledge,
+    /// The endpoint is gone.
+    EndpointDestroyed,
+    /// The drivers are closed.
+    Drivers,
+    /// Interrupts are off.
+    InterruptsOff,
+    /// Nothing runs any more.
+    Idle,
+}
+
 /// Something that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Incoming {
@@ -52,11 +85,8 @@ pub trait Platform {
     /// Sends a reply to the requester.
     fn send(&mut self, reply: &[u8]);
 
-    /// Announces the service to the host.
-    fn announce(&mut self);
-
-    /// Acknowledges a shutdown; must come before the endpoint is torn down.
-    fn acknowledge_shutdown(&mut self);
+    /// Takes a step of the service's life, in the order of [`Step`]; returns when it is done.
+    fn step(&mut self, step: Step);
 
     /// The cycle counter.
     fn cycles(&self) -> u64;

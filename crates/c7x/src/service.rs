@@ -6,7 +6,7 @@ mod infer;
 
 use crate::loader::{self, Module};
 use crate::models::{self, Constants, ModelError};
-use crate::platform::{Incoming, Platform, Statistics};
+use crate::platform::{Incoming, Platform, Statistics, Step};
 use crate::pool::{Exhausted, Owner};
 use crate::runtime::Runtime;
 use alloc::collections::BTreeMap;
@@ -15,8 +15,8 @@ use alloc::rc::Rc;
 use core::cell::RefCell;
 use outboard_link::LoadError;
 use outboard_wire::{
-    DynLoad, DynLoadReply, DynUnload, Header, MAX_MESSAGE, MapWindow, MessageType, ModelLoad, ModelLoadReply,
-    ModelUnload, PingReply, PrintfHeader, SERVICE_ENDPOINT, SetPrintfBuf, Status, StatusReply, Version,
+    ANNOUNCED_NAME, DynLoad, DynLoadReply, DynUnload, Header, MAX_MESSAGE, MapWindow, MessageType, ModelLoad,
+    ModelLoadReply, ModelUnload, PingReply, PrintfHeader, SERVICE_ENDPOINT, SetPrintfBuf, Status, StatusReply, Version,
 };
 use zerocopy::IntoBytes;
 
@@ -76,12 +76,35 @@ impl<P: Platform> Service<P> {
         &self.runtime
     }
 
-    /// Announces the service and serves until a shutdown is asked for or the peer is gone.
+    /// Boots the service, serves until a shutdown is asked for or the peer is gone, and takes everything down again.
     pub fn run(&mut self) {
-        self.platform.trace(format_args!("[COMPUTE] Service initialized successfully"));
+        for step in [Step::RingsReady, Step::ShutdownCallback, Step::Endpoint] {
+            self.platform.step(step);
+        }
+        self.platform.trace(format_args!("[IPC] Linux is ready"));
         self.platform.trace(format_args!("[COMPUTE] RPMessage endpoint created: {SERVICE_ENDPOINT}"));
         self.publish();
-        self.platform.announce();
+        for step in [Step::Announce, Step::Loader, Step::Models, Step::Printf] {
+            self.platform.step(step);
+        }
+        self.platform.trace(format_args!("[COMPUTE] Announced {ANNOUNCED_NAME} on endpoint {SERVICE_ENDPOINT}"));
+        let exports = self.platform.exports(self.platform.machine()).len();
+        self.platform.trace(format_args!("[DLOAD] Dynamic loader initialized, {exports} exported symbols"));
+        self.platform.trace(format_args!("[COMPUTE] Service initialized successfully"));
+        self.platform.step(Step::Loop);
+        let asked = self.serve();
+        self.platform.step(Step::LoopExit);
+        if asked {
+            self.platform.step(Step::Acknowledge);
+        }
+        self.unload_all();
+        for step in [Step::EndpointDestroyed, Step::Drivers, Step::InterruptsOff, Step::Idle] {
+            self.platform.step(step);
+        }
+    }
+
+    /// The message loop; whether it ended because a shutdown was asked for.
+    fn serve(&mut self) -> bool {
         let mut message = [0; MAX_MESSAGE];
         loop {
             match self.platform.receive(&mut message) {
@@ -93,14 +116,10 @@ impl<P: Platform> Service<P> {
                     let (ok, fail) = (self.jobs_completed, self.jobs_failed);
                     self.platform.trace(format_args!("[COMPUTE] Waiting for messages... (jobs: {ok} ok, {fail} fail)"));
                 }
-                Incoming::Shutdown => {
-                    self.platform.acknowledge_shutdown();
-                    break;
-                }
-                Incoming::Lost => break,
+                Incoming::Shutdown => return true,
+                Incoming::Lost => return false,
             }
         }
-        self.unload_all();
     }
 
     fn publish(&mut self) {

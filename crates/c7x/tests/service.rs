@@ -389,17 +389,31 @@ fn kv_outputs_stay_on_the_device_and_only_the_first_is_returned() {
 }
 
 #[test]
-fn the_service_announces_serves_and_acknowledges_before_it_ends() {
+fn the_service_boots_and_ends_in_the_documented_order() {
     let mut device = Device::new();
     device.load(&build_text(ECHO));
     let before = device.service.platform().trace.len();
     device.service.run();
+    let steps = [
+        "RingsReady",
+        "ShutdownCallback",
+        "Endpoint",
+        "Announce",
+        "Loader",
+        "Models",
+        "Printf",
+        "Loop",
+        "LoopExit",
+        "Acknowledge",
+        "[DLOAD] Unloaded module handle=1",
+        "EndpointDestroyed",
+        "Drivers",
+        "InterruptsOff",
+        "Idle",
+    ];
     let trace = &device.service.platform().trace[before..];
-    let at =
-        |what: &str| trace.iter().position(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}: {trace:?}"));
-    assert!(at("Service initialized") < at("announce"));
-    assert!(at("announce") < at("acknowledge"));
-    assert!(at("acknowledge") < at("Unloaded module"));
+    let taken: Vec<&str> = trace.iter().map(String::as_str).filter(|line| steps.contains(line)).collect();
+    assert_eq!(taken, steps);
 }
 
 #[test]

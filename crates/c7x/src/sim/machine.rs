@@ -2,7 +2,7 @@
 
 use super::inject::{Announce, Fate, Faults};
 use super::{cpu, crash};
-use crate::platform::{Entry, Incoming, Platform, Statistics};
+use crate::platform::{Entry, Incoming, Platform, Statistics, Step};
 use core::fmt;
 use outboard_link::{ExportTable, LoadedModule, Machine};
 use outboard_shm::{DeviceState, MESSAGE_BYTES, Mapping, Port, Protection, Received, WaitPolicy};
@@ -134,19 +134,21 @@ impl Platform for SimMachine {
         }
     }
 
-    fn announce(&mut self) {
-        let name = outboard_wire::ANNOUNCED_NAME;
-        self.trace(format_args!("[COMPUTE] Announced {name} on endpoint {}", outboard_wire::SERVICE_ENDPOINT));
-        match self.faults.announce {
-            Announce::Prompt => {}
-            Announce::Late(delay) => std::thread::sleep(delay),
-            Announce::Lost => return,
+    fn step(&mut self, step: Step) {
+        match step {
+            // A host on the other side of the rings counts as ready once it sends; so the device is ready when its loop runs.
+            Step::Loop => {
+                match self.faults.announce {
+                    Announce::Prompt => {}
+                    Announce::Late(delay) => std::thread::sleep(delay),
+                    Announce::Lost => return,
+                }
+                self.port.set_state(DeviceState::Ready);
+            }
+            Step::Acknowledge => self.port.set_state(DeviceState::Stopping),
+            // The rings, the mailbox and the endpoint came with the session's memory, and the system takes the rest down.
+            _ => {}
         }
-        self.port.set_state(DeviceState::Ready);
-    }
-
-    fn acknowledge_shutdown(&mut self) {
-        self.port.set_state(DeviceState::Stopping);
     }
 
     fn cycles(&self) -> u64 {

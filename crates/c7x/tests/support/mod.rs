@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use outboard_c7x::sim::{board_export_table, export_table};
-use outboard_c7x::{Entry, Incoming, Limits, Memory, MemoryMap, Platform, Runtime, Service};
+use outboard_c7x::{Entry, Incoming, Limits, Memory, MemoryMap, Platform, Runtime, Service, Step};
 use outboard_link::{ExportTable, LoadedModule, Machine};
 use outboard_shm::{Mapping, Protection};
 use outboard_wire::{
@@ -72,11 +72,8 @@ impl Platform for Recorder {
     fn send(&mut self, reply: &[u8]) {
         self.replies.push(reply.to_vec());
     }
-    fn announce(&mut self) {
-        self.trace.push("announce".into());
-    }
-    fn acknowledge_shutdown(&mut self) {
-        self.trace.push("acknowledge".into());
+    fn step(&mut self, step: Step) {
+        self.trace.push(format!("{step:?}"));
     }
     fn cycles(&self) -> u64 {
         u64::try_from(self.clock.elapsed().as_nanos()).unwrap()
