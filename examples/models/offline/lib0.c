@@ -210,8 +210,17 @@ OUTBOARD_ASSERT_AT(TVMDSPIoMeta, flags, 32);
   static inline type min_##suffix(type a, type b) { return a < b ? a : b; }          \
   static inline type max_##suffix(type a, type b) { return a > b ? a : b; }
 
-/* Division by zero gives zero, and the smallest number divided by minus one gives itself: nothing traps. */
+/*
+ * Division by zero gives zero, the smallest number divided by minus one itself; a shift by the width or more, or by a
+ * negative number, moves every bit out. Nothing traps.
+ */
 #define OUTBOARD_SIGNED(bits)                                                        \
+  static inline int##bits##_t shift_left_i##bits(int##bits##_t a, int##bits##_t by) { \
+    return (uint64_t)by < bits ? (int##bits##_t)((uint64_t)a << by) : 0;             \
+  }                                                                                  \
+  static inline int##bits##_t shift_right_i##bits(int##bits##_t a, int##bits##_t by) { \
+    return (int##bits##_t)(a >> ((uint64_t)by < bits ? by : bits - 1));              \
+  }                                                                                  \
   OUTBOARD_MIN_MAX(int##bits##_t, i##bits)                                           \
   static inline int##bits##_t div_i##bits(int##bits##_t a, int##bits##_t b) {        \
     return b == 0 ? 0 : b == -1 ? (int##bits##_t)(0 - (uint##bits##_t)a) : a / b;    \
@@ -231,6 +240,12 @@ OUTBOARD_ASSERT_AT(TVMDSPIoMeta, flags, 32);
   }
 
 #define OUTBOARD_UNSIGNED(bits)                                                      \
+  static inline uint##bits##_t shift_left_u##bits(uint##bits##_t a, uint##bits##_t by) { \
+    return by < bits ? (uint##bits##_t)((uint64_t)a << by) : 0;                      \
+  }                                                                                  \
+  static inline uint##bits##_t shift_right_u##bits(uint##bits##_t a, uint##bits##_t by) { \
+    return by < bits ? (uint##bits##_t)((uint64_t)a >> by) : 0;                      \
+  }                                                                                  \
   OUTBOARD_MIN_MAX(uint##bits##_t, u##bits)                                          \
   static inline uint##bits##_t div_u##bits(uint##bits##_t a, uint##bits##_t b) {     \
     return (uint##bits##_t)(b == 0 ? 0 : a / b);                                     \
@@ -278,11 +293,17 @@ OUTBOARD_BITS(i64, f64, int64_t, double)
 OUTBOARD_BITS(u64, f64, uint64_t, double)
 
 /* Vectors of the width the kernels were scheduled for; a compiler splits what its CPU lacks. */
+#define OUTBOARD_REPEAT_2(value) value, value
+#define OUTBOARD_REPEAT_4(value) OUTBOARD_REPEAT_2(value), OUTBOARD_REPEAT_2(value)
+#define OUTBOARD_REPEAT_8(value) OUTBOARD_REPEAT_4(value), OUTBOARD_REPEAT_4(value)
+#define OUTBOARD_REPEAT_16(value) OUTBOARD_REPEAT_8(value), OUTBOARD_REPEAT_8(value)
+#define OUTBOARD_REPEAT_32(value) OUTBOARD_REPEAT_16(value), OUTBOARD_REPEAT_16(value)
+#define OUTBOARD_REPEAT_64(value) OUTBOARD_REPEAT_32(value), OUTBOARD_REPEAT_32(value)
 #define OUTBOARD_VECTOR(type, suffix, lanes)                                         \
   typedef type suffix##x##lanes                                                      \
       __attribute__((vector_size(sizeof(type) * lanes), aligned(sizeof(type)), may_alias)); \
   static inline suffix##x##lanes splat_##suffix##x##lanes(type value) {              \
-    return value - (suffix##x##lanes){0};                                            \
+    return (suffix##x##lanes){OUTBOARD_REPEAT_##lanes(value)};                       \
   }                                                                                  \
   static inline suffix##x##lanes max_##suffix##x##lanes(suffix##x##lanes a, suffix##x##lanes b) { \
     const __typeof__(a > b) takes_a = a > b;                                         \
@@ -387,19 +408,19 @@ OUTBOARD_KERNEL void k000_conv2d_strided_slice_add_relu(
   }
 }
 
-OUTBOARD_KERNEL void k001_max_pool2d(const float *restrict lv2, float *restrict pool_max) {
+OUTBOARD_KERNEL void k001_max_pool2d(const float *restrict n1_Relu, float *restrict pool_max) {
   for (int32_t ax1 = 0; ax1 < 12; ++ax1) {
     for (int32_t ax2 = 0; ax2 < 12; ++ax2) {
       float pool_max_global[6] __attribute__((aligned(64)));
       #pragma GCC unroll 3
       for (int32_t ax3_1_init = 0; ax3_1_init < 3; ++ax3_1_init) {
-        *(f32x2 *)(pool_max_global + ax3_1_init * 2) = splat_f32x2(-3.4028235e+38f);
+        *(f32x2 *)(pool_max_global + ax3_1_init * 2) = splat_f32x2(-OUTBOARD_INFINITY);
       }
       for (int32_t rv0 = 0; rv0 < 2; ++rv0) {
         for (int32_t rv1 = 0; rv1 < 2; ++rv1) {
           #pragma GCC unroll 3
           for (int32_t ax3_1 = 0; ax3_1 < 3; ++ax3_1) {
-            *(f32x2 *)(pool_max_global + ax3_1 * 2) = max_f32x2(*(const f32x2 *)(pool_max_global + ax3_1 * 2), *(const f32x2 *)(lv2 + (ax1 * 288 + rv0 * 144 + ax2 * 12 + rv1 * 6 + ax3_1 * 2)));
+            *(f32x2 *)(pool_max_global + ax3_1 * 2) = max_f32x2(*(const f32x2 *)(pool_max_global + ax3_1 * 2), *(const f32x2 *)(n1_Relu + (ax1 * 288 + rv0 * 144 + ax2 * 12 + rv1 * 6 + ax3_1 * 2)));
           }
         }
       }
@@ -412,7 +433,7 @@ OUTBOARD_KERNEL void k001_max_pool2d(const float *restrict lv2, float *restrict 
 }
 
 OUTBOARD_KERNEL void k002_conv2d1_add1_relu1(
-    const float *restrict lv4,
+    const float *restrict n2_MaxPool,
     const float *restrict param_0,
     const float *restrict param_1,
     float *restrict compute_intermediate) {
@@ -434,7 +455,7 @@ OUTBOARD_KERNEL void k002_conv2d1_add1_relu1(
             for (int32_t xx_1 = 0; xx_1 < 2; ++xx_1) {
               #pragma GCC unroll 4
               for (int32_t ff_1 = 0; ff_1 < 4; ++ff_1) {
-                *(f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1 * 16 + ff_1 * 4)) = *(const f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1 * 16 + ff_1 * 4)) + splat_f32x4(lv4[yy * 72 + ry * 72 + xx_0 * 12 + xx_1 * 6 + rx * 6 + rc]) * *(const f32x4 *)(param_0 + (ry * 480 + rx * 96 + rc * 16 + ff_1 * 4));
+                *(f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1 * 16 + ff_1 * 4)) = *(const f32x4 *)(conv2d_nhwc_intermediate_global + (xx_1 * 16 + ff_1 * 4)) + splat_f32x4(n2_MaxPool[yy * 72 + ry * 72 + xx_0 * 12 + xx_1 * 6 + rx * 6 + rc]) * *(const f32x4 *)(param_0 + (ry * 480 + rx * 96 + rc * 16 + ff_1 * 4));
               }
             }
           }
@@ -456,19 +477,19 @@ OUTBOARD_KERNEL void k002_conv2d1_add1_relu1(
   }
 }
 
-OUTBOARD_KERNEL void k003_max_pool2d1(const float *restrict lv8, float *restrict pool_max) {
+OUTBOARD_KERNEL void k003_max_pool2d1(const float *restrict n4_Relu, float *restrict pool_max) {
   for (int32_t ax1 = 0; ax1 < 4; ++ax1) {
     for (int32_t ax2 = 0; ax2 < 4; ++ax2) {
       float pool_max_global[16] __attribute__((aligned(64)));
       #pragma GCC unroll 4
       for (int32_t ax3_1_init = 0; ax3_1_init < 4; ++ax3_1_init) {
-        *(f32x4 *)(pool_max_global + ax3_1_init * 4) = splat_f32x4(-3.4028235e+38f);
+        *(f32x4 *)(pool_max_global + ax3_1_init * 4) = splat_f32x4(-OUTBOARD_INFINITY);
       }
       for (int32_t rv0 = 0; rv0 < 2; ++rv0) {
         for (int32_t rv1 = 0; rv1 < 2; ++rv1) {
           #pragma GCC unroll 4
           for (int32_t ax3_1 = 0; ax3_1 < 4; ++ax3_1) {
-            *(f32x4 *)(pool_max_global + ax3_1 * 4) = max_f32x4(*(const f32x4 *)(pool_max_global + ax3_1 * 4), *(const f32x4 *)(lv8 + (ax1 * 256 + rv0 * 128 + ax2 * 32 + rv1 * 16 + ax3_1 * 4)));
+            *(f32x4 *)(pool_max_global + ax3_1 * 4) = max_f32x4(*(const f32x4 *)(pool_max_global + ax3_1 * 4), *(const f32x4 *)(n4_Relu + (ax1 * 256 + rv0 * 128 + ax2 * 32 + rv1 * 16 + ax3_1 * 4)));
           }
         }
       }
@@ -480,11 +501,11 @@ OUTBOARD_KERNEL void k003_max_pool2d1(const float *restrict lv8, float *restrict
   }
 }
 
-OUTBOARD_KERNEL void k004_transpose(const float *restrict lv10, float *restrict T_transpose) {
+OUTBOARD_KERNEL void k004_transpose(const float *restrict n5_MaxPool, float *restrict T_transpose) {
   for (int32_t ax1 = 0; ax1 < 16; ++ax1) {
     for (int32_t ax2 = 0; ax2 < 4; ++ax2) {
       for (int32_t ax3 = 0; ax3 < 4; ++ax3) {
-        T_transpose[ax1 * 16 + ax2 * 4 + ax3] = lv10[ax2 * 64 + ax3 * 16 + ax1];
+        T_transpose[ax1 * 16 + ax2 * 4 + ax3] = n5_MaxPool[ax2 * 64 + ax3 * 16 + ax1];
       }
     }
   }
@@ -549,7 +570,7 @@ OUTBOARD_KERNEL void k007_softmax(const float *restrict n9_Gemm, float *restrict
   float T_softmax_exp[10] __attribute__((aligned(64)));
   float T_softmax_expsum[1] __attribute__((aligned(64)));
   float T_softmax_maxelem_global[1] __attribute__((aligned(64)));
-  T_softmax_maxelem_global[0] = -3.4028235e+38f;
+  T_softmax_maxelem_global[0] = -OUTBOARD_INFINITY;
   for (int32_t k = 0; k < 10; ++k) {
     T_softmax_maxelem_global[0] = max_f32(T_softmax_maxelem_global[0], n9_Gemm[k]);
   }
@@ -573,14 +594,24 @@ OUTBOARD_KERNEL void k007_softmax(const float *restrict n9_Gemm, float *restrict
 /* in: inputs, c: constants, out: outputs, w: workspace */
 static void outboard_run(void *const *in, void *const *c, void *const *out, unsigned char *w) {
   (void)in, (void)c, (void)out, (void)w;
+  /* Conv "conv1" (node 0) */
+  /* Relu "relu1" (node 1) */
   k000_conv2d_strided_slice_add_relu(in[0], c[0], c[1], (void *)(w + 0));
+  /* MaxPool "pool1" (node 2) */
   k001_max_pool2d((void *)(w + 0), (void *)(w + 13824));
+  /* Conv "conv2" (node 3) */
+  /* Relu "relu2" (node 4) */
   k002_conv2d1_add1_relu1((void *)(w + 13824), c[2], c[3], (void *)(w + 0));
+  /* MaxPool "pool2" (node 5) */
   k003_max_pool2d1((void *)(w + 0), (void *)(w + 4096));
+  /* MaxPool "pool2" (node 5) */
   k004_transpose((void *)(w + 4096), (void *)(w + 0));
   /* Gemm "dense1" (node 7) */
+  /* Relu "relu3" (node 8) */
   k005_matmul_add2_relu2((void *)(w + 0), c[4], c[5], (void *)(w + 1024));
+  /* Gemm "dense2" (node 9) */
   k006_matmul1_strided_slice1_add3((void *)(w + 1024), c[6], c[7], (void *)(w + 0));
+  /* Softmax "softmax" (node 10) */
   k007_softmax((void *)(w + 0), out[0]);
 }
 
@@ -620,13 +651,13 @@ static int outboard_is_dense(const TVMDSPNDArray *tensor) {
   return 1;
 }
 
-/* The data of an input, or NULL after a line that says why it cannot be taken. */
-static void *outboard_input(int index, const TVMFFIAny *given) {
+/* Finds the data of an input, or prints a line that says why it cannot be taken. */
+static int outboard_input(int index, const TVMFFIAny *given, void **data) {
   const OutboardTensor *expected = &outboard_inputs[index];
   const TVMDSPNDArray *tensor = given->u.v_ptr;
   if (given->type_index != TVM_FFI_TENSOR || tensor == NULL) {
     printf(OUTBOARD_MODEL ": input %d \"%s\" is not a tensor\n", index, expected->name);
-    return NULL;
+    return OUTBOARD_ERROR;
   }
   int same = tensor->ndim == expected->ndim && outboard_same_dtype(expected, tensor->dtype);
   for (int32_t i = 0; same && i < expected->ndim; i++) {
@@ -638,19 +669,21 @@ static void *outboard_input(int index, const TVMFFIAny *given) {
     printf(", got ");
     outboard_print_tensor(tensor->dtype, tensor->ndim, tensor->shape);
     printf("\n");
-    return NULL;
+    return OUTBOARD_ERROR;
   }
-  char *data = (char *)tensor->data + tensor->byte_offset;
-  if (tensor->data == NULL || (uintptr_t)data % (expected->dtype.bits / 8) != 0 || !outboard_is_dense(tensor)) {
-    printf(OUTBOARD_MODEL ": input %d \"%s\": the data at %p is %s\n", index, expected->name, (void *)data,
-           tensor->data == NULL ? "missing" : outboard_is_dense(tensor) ? "not aligned" : "not dense");
-    return NULL;
+  *data = (char *)tensor->data + tensor->byte_offset;
+  const int missing = tensor->data == NULL && expected->bytes > 0;
+  const int misaligned = (uintptr_t)*data % (expected->dtype.bits / 8) != 0;
+  if (missing || misaligned || !outboard_is_dense(tensor)) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\": the data at %p is %s\n", index, expected->name, *data,
+           missing ? "missing" : misaligned ? "not aligned" : "not dense");
+    return OUTBOARD_ERROR;
   }
-  return data;
+  return OUTBOARD_OK;
 }
 
-/* The data of a constant, or NULL after a line that says what is wrong with it. */
-static void *outboard_constant(const OutboardConstant *expected, const TVMFFIAny *given) {
+/* Finds the data of a constant, or prints a line that says what is wrong with it. */
+static int outboard_constant(const OutboardConstant *expected, const TVMFFIAny *given, void **data) {
   const TVMDSPNDArray *tensor = given->u.v_ptr;
   int64_t elements = 1;
   if (given->type_index == TVM_FFI_TENSOR && tensor != NULL) {
@@ -658,13 +691,13 @@ static void *outboard_constant(const OutboardConstant *expected, const TVMFFIAny
       elements *= tensor->shape[i];
     }
     if (elements == expected->elements && tensor->dtype.code == expected->dtype.code &&
-        tensor->dtype.bits == expected->dtype.bits && tensor->data != NULL &&
-        (uintptr_t)tensor->data % (expected->dtype.bits / 8) == 0) {
-      return (char *)tensor->data + tensor->byte_offset;
+        tensor->dtype.bits == expected->dtype.bits && (uintptr_t)tensor->data % (expected->dtype.bits / 8) == 0) {
+      *data = (char *)tensor->data + tensor->byte_offset;
+      return OUTBOARD_OK;
     }
   }
   printf(OUTBOARD_MODEL ": constant %d is not the one this module was compiled with\n", (int)expected->index);
-  return NULL;
+  return OUTBOARD_ERROR;
 }
 
 static void outboard_release(TVMFFIAny *reg) {
@@ -674,20 +707,21 @@ static void outboard_release(TVMFFIAny *reg) {
   *reg = (TVMFFIAny){0};
 }
 
-/* Makes room for an output in its register; the tensor keeps the storage alive. */
-static void *outboard_make_output(int index) {
+/* Makes room for an output in its register; the tensor keeps the storage alive. An empty one has no data. */
+static int outboard_make_output(int index, void **data) {
   const OutboardTensor *spec = &outboard_outputs[index];
   TVMDSPStorage *storage = TVMDSPStorageAlloc((size_t)spec->bytes, outboard_cpu, spec->dtype);
   if (storage == NULL) {
-    return NULL;
+    return OUTBOARD_NO_MEMORY;
   }
   TVMDSPNDArray *tensor = TVMDSPStorageAllocNDArray(storage, 0, spec->shape, spec->ndim, spec->dtype);
   TVMFFIObjectDecRef(&storage->header);
   if (tensor == NULL) {
-    return NULL;
+    return OUTBOARD_NO_MEMORY;
   }
   outboard_registers[index] = (TVMFFIAny){.type_index = TVM_FFI_TENSOR, .u.v_ptr = tensor};
-  return tensor->data;
+  *data = tensor->data;
+  return spec->bytes > 0 && *data == NULL ? OUTBOARD_NO_MEMORY : OUTBOARD_OK;
 }
 
 /* What the entry gives back: the tensor, or an array of the tensors, which takes over their references. */
@@ -711,8 +745,7 @@ static int outboard_infer(void *const *in, void *const *constants, TVMFFIAny *ou
   void *out[OUTBOARD_OUTPUTS + 1] = {0};
   unsigned char *workspace = NULL;
   for (int i = 0; i < OUTBOARD_OUTPUTS; i++) {
-    out[i] = outboard_make_output(i);
-    if (out[i] == NULL) {
+    if (outboard_make_output(i, &out[i]) != OUTBOARD_OK) {
       return OUTBOARD_NO_MEMORY;
     }
   }
@@ -737,8 +770,7 @@ int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIA
     return OUTBOARD_ERROR;
   }
   for (int i = 0; i < OUTBOARD_INPUTS; i++) {
-    in[i] = outboard_input(i, &inputs[i]);
-    if (in[i] == NULL) {
+    if (outboard_input(i, &inputs[i], &in[i]) != OUTBOARD_OK) {
       return OUTBOARD_ERROR;
     }
   }
@@ -747,8 +779,7 @@ int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIA
     return OUTBOARD_ERROR;
   }
   for (int i = 0; i < OUTBOARD_CONSTANTS; i++) {
-    data[i] = outboard_constant(&outboard_constants[i], &constants[outboard_constants[i].index]);
-    if (data[i] == NULL) {
+    if (outboard_constant(&outboard_constants[i], &constants[outboard_constants[i].index], &data[i]) != OUTBOARD_OK) {
       return OUTBOARD_ERROR;
     }
   }

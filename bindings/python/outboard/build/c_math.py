@@ -1,9 +1,8 @@
-"""The mathematical functions that generated code may call, and the helpers it brings along."""
+"""The mathematical functions that generated code may call."""
 
 from __future__ import annotations
 
-# TIR name → C name of the double version; the float version has an f behind it. Names that begin with ``outboard_``
-# are helpers of the generated file, all others come from the device's mathematical library.
+# TIR name → the C function for doubles; the one for floats has an f behind its name. All come from the device.
 FLOAT_FUNCTIONS: dict[str, str] = {
     **{
         name: name
@@ -12,8 +11,6 @@ FLOAT_FUNCTIONS: dict[str, str] = {
             "sqrt cbrt floor ceil trunc fabs round rint nearbyint pow fmod hypot copysign nextafter fma fmax fmin"
         ).split()
     },
-    "sigmoid": "outboard_sigmoid",
-    "rsqrt": "outboard_rsqrt",
     "abs": "fabs",
 }
 

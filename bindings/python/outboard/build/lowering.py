@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
+from tvm import tirx
 
 from . import c_file, onnx_import, onnx_rewrite, onnx_simplify, program, relax_lower, schedule, tir_lower, tir_to_c
 from . import weights as weights_bin
@@ -41,12 +42,14 @@ def lower_to_c(
     output_names = [output.name for output in model.graph.output]
     say("folding constants")
     model = onnx_simplify.simplify(model)
-    if onnx_rewrite.rewrite(model):
-        model = onnx_simplify.simplify(model)
+    rewritten = onnx_rewrite.rewrite(model, onnx_import.importable_operators())
+    if rewritten is not None:
+        model = onnx_simplify.simplify(rewritten)
     say(f"importing {len(model.graph.node)} operators")
     imported = onnx_import.import_model(model)
     say("lowering")
     flat = program.flatten(relax_lower.lower(imported), imported, inputs, output_names)
+    _check_outputs(flat, onnx_simplify.known_shapes(model))
     say(f"generating {len(flat.kernels)} kernels")
     kernels = _kernels(flat, machine)
     packed = weights_bin.pack(
@@ -60,6 +63,27 @@ def lower_to_c(
     return Lowered(rendered.text, packed.blob, flat.outputs, rendered.workspace_bytes)
 
 
+def _kernel(function: tirx.PrimFunc, vectors: schedule.Vectors) -> tir_to_c.KernelC:
+    """The kernel in C: scheduled, or as it came where its schedule leads to something that C cannot say."""
+    try:
+        return tir_to_c.print_kernel(tir_lower.lower(schedule.apply(function, vectors)))
+    except Exception:
+        return tir_to_c.print_kernel(tir_lower.lower(function))
+
+
+def _check_outputs(flat: Program, expected: Mapping[str, tuple[int, ...]]) -> None:
+    """TVM and ONNX must agree on what comes out; where they do not, the importer has misread an operator."""
+    for output in flat.outputs:
+        if output.elements == 0:
+            raise BuildError(f'output "{output.name}" is empty: its shape is {list(output.shape)}')
+        shape = expected.get(output.name, output.shape)
+        if shape != output.shape:
+            raise BuildError(
+                f'output "{output.name}" has the shape {list(shape)} in ONNX, and TVM makes it {list(output.shape)}',
+                hint="an operator of the model has a form that cannot be compiled",
+            )
+
+
 def _node_names(nodes: Sequence[str]) -> str | None:
     """How a message names the nodes that were fused into one kernel."""
     return None if not nodes else nodes[0] if len(nodes) == 1 else f"{nodes[0]} to {nodes[-1]}"
@@ -71,7 +95,7 @@ def _kernels(flat: Program, machine: Machine | None) -> dict[str, tir_to_c.Kerne
     kernels = {}
     for name, function in flat.kernels.items():
         try:
-            kernels[name] = tir_to_c.print_kernel(tir_lower.lower(schedule.apply(function, vectors)))
+            kernels[name] = _kernel(function, vectors)
         except BuildError as error:
             raise BuildError(error.message, node=error.node or labels[name] or name, hint=error.hint) from error
         except Exception as error:

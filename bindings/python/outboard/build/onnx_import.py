@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import re
 import warnings
@@ -11,18 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx
 from tvm import relax
 from tvm.ir import GenericConst, IRModule, Tuple
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from . import onnx_operators
 from .errors import BuildError
 from .onnx_load import node_label
-from .relax_simplify import shape_of
-
-# The importer stacks the operands of these and reduces the stack; taking them in pairs moves no data.
-_PAIRWISE = {"Max": relax.op.maximum, "Min": relax.op.minimum, "Sum": relax.op.add}
+from .relax_simplify import is_static
 
 _NODE_MARK = re.compile(r"^n(\d+)_")
 
@@ -52,14 +48,21 @@ def import_model(model: onnx.ModelProto) -> Imported:
         try:
             module = importer.from_onnx(model.graph, opset)
         except BuildError as error:
+            importer.give_up()
             raise BuildError(error.message, node=error.node or importer.current_label, hint=error.hint) from error
         except Exception as error:
+            importer.give_up()
             raise BuildError(f"the model cannot be imported: {summary(error)}", node=importer.current_label) from error
     return Imported(module, labels)
 
 
+def importable_operators() -> frozenset[str]:
+    """The operators that the importer has a rule for."""
+    return frozenset(onnx_frontend._get_convert_map()) | {"If", "Constant"}
+
+
 def _refuse_unknown_operators(model: onnx.ModelProto, labels: Sequence[str]) -> None:
-    known = onnx_frontend._get_convert_map().keys() | {"If", "Constant"}
+    known = importable_operators()
     unknown = [index for index, node in enumerate(model.graph.node) if node.op_type not in known]
     if unknown:
         names = sorted({model.graph.node[index].op_type for index in unknown})
@@ -80,39 +83,23 @@ def summary(error: BaseException) -> str:
     return (telling or lines)[-1 if len(telling) == 1 else 0][:400]
 
 
-def _converted(op_name: str, inputs: Any, attrs: dict[str, Any]) -> relax.Expr | None:
-    """The operators that are imported better here; None for all others."""
-    if op_name in _PAIRWISE and inputs:
-        return functools.reduce(_PAIRWISE[op_name], list(inputs))
-    if op_name == "Gather" and isinstance(inputs[1], GenericConst):
-        return _gather(inputs[0], inputs[1].value.numpy(), int(attrs.get("axis", 0)))
-    return None
-
-
-def _gather(data: relax.Expr, indices: np.ndarray, axis: int) -> relax.Expr | None:
-    """Gather with known indices, which the importer would normalise at run time."""
-    shape = shape_of(data)
-    if shape is None or not shape:
-        return None
-    size = shape[axis]
-    if np.any((indices < -size) | (indices >= size)):
-        raise BuildError(f"an index is out of range: the axis has {size} elements")
-    return relax.op.take(
-        data, relax.const(np.where(indices < 0, indices + size, indices), "int64"), axis=axis % len(shape)
-    )
-
-
 class _Importer(onnx_frontend.ONNXGraphImporter):
     """TVM's importer, which also knows the node it is at and names its results after it."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__({}, {})
+        self.bb = _Builder()
         self._labels = labels
         self._index: int | None = None
 
     @property
     def current_label(self) -> str | None:
         return None if self._index is None else self._labels[self._index]
+
+    def give_up(self) -> None:
+        """Ends the block that an error left open; TVM complains about those on standard error."""
+        with contextlib.suppress(Exception):
+            self.bb._end_block()
 
     def _construct_nodes(self, graph: onnx.GraphProto) -> None:
         super()._construct_nodes(_Watched(self._watch(graph.node)))
@@ -124,7 +111,7 @@ class _Importer(onnx_frontend.ONNXGraphImporter):
             yield node
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
-        converted = _converted(op_name, inputs, attrs)
+        converted = onnx_operators.convert(op_name, inputs, attrs)
         if converted is None:
             result = super()._convert_operator(op_name, inputs, attrs, opset)
         else:
@@ -135,11 +122,24 @@ class _Importer(onnx_frontend.ONNXGraphImporter):
         return self._named(result, hint)
 
     def _named(self, value: Any, hint: str) -> Any:
-        if not isinstance(value, relax.Expr) or isinstance(value, relax.Var | GenericConst | relax.ShapeExpr):
+        if not isinstance(value, relax.Expr) or not isinstance(value.ty, relax.TensorType):
             return value
-        if not isinstance(value.ty, relax.TensorType):
+        if not is_static(value.ty):
+            raise BuildError(
+                f"the shape of its result is not known at build time ({value.ty})",
+                hint="modules have fixed shapes: cut the model before this node, or fix the size in the model",
+            )
+        if isinstance(value, relax.Var | GenericConst):
             return value
         return self.bb.emit(value, name_hint=hint)
+
+
+class _Builder(relax.BlockBuilder):
+    """A block builder that lets an output keep the name of the node that computes it."""
+
+    def emit_output(self, output: Any, name_hint: str = "") -> relax.Var:
+        is_named = isinstance(output, relax.Var) and _NODE_MARK.match(output.name)
+        return super().emit_output(output, output.name if is_named else name_hint)
 
 
 class _Watched:

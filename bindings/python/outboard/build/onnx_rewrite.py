@@ -1,47 +1,98 @@
-"""Operators that TVM's importer lacks, written out in operators that it has."""
+"""Operators that TVM's importer lacks or gets wrong, written out in operators that it has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import onnx
+from onnx import defs, inliner
 
-from . import onnx_rnn
+from . import onnx_norm, onnx_rnn
 from .errors import BuildError
 from .onnx_load import node_label
 from .onnx_simplify import known_shapes, replace_nodes
 
 Shapes = dict[str, tuple[int, ...]]
-Rewrite = Callable[[onnx.NodeProto, Shapes], list[onnx.NodeProto]]
+Rewrite = Callable[[onnx.NodeProto, Shapes], list[onnx.NodeProto] | None]
 
+# Each gives the nodes that take the place of one node, or None to leave it as it is.
 _REWRITES: dict[str, Rewrite] = {
     "LSTM": onnx_rnn.lstm,
     "GRU": onnx_rnn.gru,
     "RNN": onnx_rnn.rnn,
+    "BatchNormalization": onnx_norm.batch_normalization,
 }
 
+# The importer takes these for operators of other domains that share their names.
+_MISTAKEN = frozenset(("Attention",))
 
-def rewrite(model: onnx.ModelProto) -> bool:
-    """Writes out every operator there is a rewrite for, in ``model`` itself. True when there was one."""
+
+def rewrite(model: onnx.ModelProto, importable: Collection[str]) -> onnx.ModelProto | None:
+    """A copy of ``model`` in which every operator that is not ``importable`` is written out; None without any."""
+    expanded = _expand_functions(model, importable)
+    result = onnx.ModelProto.FromString((expanded or model).SerializeToString())
+    return result if _rewrite_nodes(result) or expanded is not None else None
+
+
+def _expand_functions(model: onnx.ModelProto, importable: Collection[str]) -> onnx.ModelProto | None:
+    """Replaces operators that ONNX itself defines by others by their definitions."""
+    opset = _opset(model)
+    names = {
+        node.op_type
+        for node in model.graph.node
+        if node.domain in ("", "ai.onnx")
+        and _needs_expansion(node, importable)
+        and _has_definition(node.op_type, opset)
+    }
+    if not names:
+        return None
+    try:
+        return inliner.inline_selected_functions(model, [("", name) for name in names], inline_schema_functions=True)
+    except Exception as error:
+        index = next(i for i, node in enumerate(model.graph.node) if node.op_type in names)
+        label = node_label(model.graph.node[index], index)
+        raise BuildError("ONNX cannot write this operator out in simpler ones", node=label) from error
+
+
+def _needs_expansion(node: onnx.NodeProto, importable: Collection[str]) -> bool:
+    if node.op_type in _REWRITES:
+        return False
+    extra_outputs = node.op_type == "LayerNormalization" and len(node.output) > 1
+    return node.op_type not in importable or node.op_type in _MISTAKEN or extra_outputs
+
+
+def _has_definition(op_type: str, opset: int) -> bool:
+    try:
+        schema = defs.get_schema(op_type, opset)
+    except defs.SchemaError:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+
+
+def _rewrite_nodes(model: onnx.ModelProto) -> bool:
     shapes = known_shapes(model)
-    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
     nodes: list[onnx.NodeProto] = []
     changed = False
     for index, node in enumerate(model.graph.node):
         function = _REWRITES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-        if function is None:
+        try:
+            written_out = function(node, shapes) if function else None
+        except BuildError as error:
+            raise BuildError(error.message, node=node_label(node, index), hint=error.hint) from error
+        if written_out is None:
             nodes.append(node)
             continue
-        if opset < 13:
+        if _opset(model) < 13:
             raise BuildError(
-                f"this operator is compiled from operator set 13 on, and the model has {opset}",
+                f"this operator is compiled from operator set 13 on, and the model has {_opset(model)}",
                 node=node_label(node, index),
                 hint="convert the model with onnx.version_converter",
             )
-        try:
-            nodes.extend(function(node, shapes))
-        except BuildError as error:
-            raise BuildError(error.message, node=node_label(node, index), hint=error.hint) from error
+        nodes.extend(written_out)
         changed = True
     if changed:
         replace_nodes(model.graph, nodes)

@@ -5,58 +5,13 @@ The products with the input are done for all steps at once. Formulas and default
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from .errors import BuildError
+from .onnx_nodes import NodeBuilder
 
 _MOST_STEPS = 1024
-
-
-@dataclass
-class _Graph:
-    """Collects nodes under names that begin with ``prefix``."""
-
-    prefix: str
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-
-    def add(self, op: str, *inputs: str, outputs: int = 1, to: str | None = None, **attributes: object) -> str:
-        """One node with one output, whose name is returned."""
-        name = to or f"{self.prefix}/{len(self.nodes)}_{op}"
-        self.nodes.append(helper.make_node(op, list(inputs), [name], name=f"{self.prefix}/{op}", **attributes))
-        return name
-
-    def split(self, value: str, parts: int, axis: int) -> list[str]:
-        """Cuts a value into equal parts."""
-        if parts == 1:
-            return [value]
-        names = [f"{self.prefix}/{len(self.nodes)}_Split_{i}" for i in range(parts)]
-        self.nodes.append(helper.make_node("Split", [value], names, name=f"{self.prefix}/Split", axis=axis))
-        return names
-
-    def ints(self, *values: int) -> str:
-        return self._constant(np.asarray(values, dtype=np.int64))
-
-    def floats(self, value: float) -> str:
-        return self._constant(np.asarray(value, dtype=np.float32))
-
-    def _constant(self, array: np.ndarray) -> str:
-        return self.add("Constant", value=numpy_helper.from_array(array))
-
-    def squeeze(self, value: str, axis: int) -> str:
-        return self.add("Squeeze", value, self.ints(axis))
-
-    def unsqueeze(self, value: str, axis: int) -> str:
-        return self.add("Unsqueeze", value, self.ints(axis))
-
-    def concat(self, values: Sequence[str], axis: int, to: str | None = None) -> str:
-        if len(values) == 1:
-            return self.add("Identity", values[0], to=to) if to else values[0]
-        return self.add("Concat", *values, axis=axis, to=to)
 
 
 class _Recurrent:
@@ -69,7 +24,7 @@ class _Recurrent:
     def __init__(self, node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> None:
         self.node = node
         self.attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        self.graph = _Graph(node.name or node.output[0])
+        self.graph = NodeBuilder(node.name or node.output[0])
         if node.input[0] not in shapes or node.input[2] not in shapes:
             raise BuildError("the shapes of its input and weights are not known at build time")
         self.batch_first = bool(self.attributes.get("layout", 0))

@@ -14,7 +14,7 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst, IRModule, Op
 
-from .relax_simplify import rewritten, shape_of
+from .relax_simplify import Mutator, rewritten, shape_of
 
 # A full tile of the widest vectors: output channels are padded to it so that no tile of a kernel is cut off.
 _TILE = 16
@@ -72,7 +72,7 @@ def _inverse(axes: Sequence[int]) -> list[int]:
     return [int(i) for i in np.argsort(axes)]
 
 
-class _Mutator(relax.PyExprMutator):
+class _Mutator(Mutator):
     """Gives each operator to ``rewrite``, which returns what takes its place, or None."""
 
     def visit_call_(self, call: Call) -> relax.Expr:
@@ -107,7 +107,7 @@ class _Mutator(relax.PyExprMutator):
             axes = [before[axis] for axis in axes]
         if axes == list(range(len(axes))):
             return source
-        return self.builder_.emit(relax.op.permute_dims(source, axes))
+        return self.emit(relax.op.permute_dims(source, axes))
 
     def transpose_of(self, expr: relax.Expr) -> tuple[relax.Expr, list[int] | None]:
         """The operand and the order of a transpose; the expression itself and None when it is none."""
@@ -129,6 +129,7 @@ class _Convolutions(_Mutator):
         if (a.data_layout, a.kernel_layout) not in (("NCHW", "OIHW"), ("NCW", "OIW")):
             return None
         rank = len(a.data_layout)
+        half = str(call.ty.dtype) == "float16"  # sums of halves are kept in single precision
         data, kernel = ("NHWC", "HWIO") if rank == 4 else ("NWC", "WIO")
         result = operator(
             self.transposed(call.args[0], [0, *range(2, rank), 1]),
@@ -140,8 +141,11 @@ class _Convolutions(_Mutator):
             data_layout=data,
             kernel_layout=kernel,
             out_layout=data,
+            out_dtype="float32" if half else None,
         )
-        return self.transposed(self.builder_.emit(result), [0, rank - 1, *range(1, rank - 1)])
+        if half:
+            result = relax.op.astype(self.emit(result), "float16")
+        return self.transposed(self.emit(result), [0, rank - 1, *range(1, rank - 1)])
 
 
 @relax.expr_functor.mutator
@@ -177,13 +181,13 @@ class _Sinking(_Mutator):
             layout="NHWC",
             out_layout="NHWC",
         )
-        return self.transposed(self.builder_.emit(result), [0, 3, 1, 2])
+        return self.transposed(self.emit(result), [0, 3, 1, 2])
 
     def _unary(self, call: Call) -> relax.Expr | None:
         source, axes = self.transpose_of(call.args[0])
         if axes is None:
             return None
-        result = self.builder_.emit(Call(call.op, [source, *call.args[1:]], call.attrs))
+        result = self.emit(Call(call.op, [source, *call.args[1:]], call.attrs))
         return self.transposed(result, axes)
 
     def _binary(self, call: Call) -> relax.Expr | None:
@@ -203,7 +207,7 @@ class _Sinking(_Mutator):
                 operands.append(relax.const(np.ascontiguousarray(moved)))
             else:
                 return None
-        return self.transposed(self.builder_.emit(Call(call.op, operands, call.attrs)), axes)
+        return self.transposed(self.emit(Call(call.op, operands, call.attrs)), axes)
 
     def _concat(self, call: Call) -> relax.Expr | None:
         tensors = self.value_of(call.args[0])
@@ -214,7 +218,7 @@ class _Sinking(_Mutator):
         if axes is None or any(own != axes for _, own in found):
             return None
         axis = axes[int(call.attrs.axis) % len(axes)]
-        return self.transposed(self.builder_.emit(relax.op.concat([source for source, _ in found], axis)), axes)
+        return self.transposed(self.emit(relax.op.concat([source for source, _ in found], axis)), axes)
 
     def _reduction(self, call: Call, operator: Callable[..., relax.Expr]) -> relax.Expr | None:
         source, axes = self.transpose_of(call.args[0])
@@ -222,7 +226,7 @@ class _Sinking(_Mutator):
             return None
         reduced = {int(axis) % len(axes) for axis in call.attrs.axis}
         keep = bool(call.attrs.keepdims)
-        result = self.builder_.emit(operator(source, sorted(axes[axis] for axis in reduced), keepdims=keep))
+        result = self.emit(operator(source, sorted(axes[axis] for axis in reduced), keepdims=keep))
         return self.transposed(result, axes if keep else _without(axes, reduced))
 
     def _squeeze(self, call: Call) -> relax.Expr | None:
@@ -230,7 +234,7 @@ class _Sinking(_Mutator):
         if axes is None or call.attrs.axis is None:
             return None
         removed = {int(axis) % len(axes) for axis in call.attrs.axis}
-        result = self.builder_.emit(relax.op.squeeze(source, sorted(axes[axis] for axis in removed)))
+        result = self.emit(relax.op.squeeze(source, sorted(axes[axis] for axis in removed)))
         return self.transposed(result, _without(axes, removed))
 
 
@@ -274,7 +278,7 @@ class _Padding(_Mutator):
     def _cut(self, call: Call, wide: relax.Expr) -> relax.Expr:
         shape = shape_of(call) or []
         last = len(shape) - 1
-        return relax.op.strided_slice(self.builder_.emit(wide), [last], [0], [shape[last]])
+        return relax.op.strided_slice(self.emit(wide), [last], [0], [shape[last]])
 
 
 def _padded(weights: np.ndarray) -> np.ndarray | None:

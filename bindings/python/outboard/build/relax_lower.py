@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -32,9 +33,10 @@ def lower(imported: Imported) -> LoweredModule:
         module,
         t.LegalizeOps({"relax.take": _take}, skip_ops=list(RESHAPES)),
         t.AnnotateTIROpPattern(),
-        t.FuseOps(),
     )
-    nodes = _fused_nodes(module, imported)
+    users = _users(module)
+    module = _run(module, t.FuseOps())
+    nodes = _fused_nodes(module, imported, users)
     return LoweredModule(_run(module, t.FuseTIR(), t.DeadCodeElimination()), nodes)
 
 
@@ -51,22 +53,59 @@ def _take(builder: relax.BlockBuilder, call: Call) -> relax.Expr:
     return builder.call_te(topi.take, call.args[0], call.args[1], None if axis is None else int(axis), mode="clip")
 
 
-def _fused_nodes(module: IRModule, imported: Imported) -> dict[str, tuple[str, ...]]:
-    """The ONNX nodes that were fused into each function, by the function's name."""
+def _fused_nodes(
+    module: IRModule, imported: Imported, users: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """The ONNX nodes that were fused into each function, by the function's name.
+
+    Fusion renames the last variable of each group; ``users`` says by whom each variable was read before, and so which
+    one that was.
+    """
+    groups = list(_groups(module))
+    named = {name for _, names, _ in groups for name in names}
     nodes: dict[str, list[str]] = {}
+    for function, names, fused in groups:
+        readers = (user for name in reversed(names) for user in users.get(name, ()) if user not in named)
+        last = next(readers, None) if fused else None
+        labels = nodes.setdefault(function, [])
+        for name in names if last is None else [*names, last]:
+            label = imported.label_of(name)
+            if label is not None and label not in labels:
+                labels.append(label)
+    return {name: tuple(labels) for name, labels in nodes.items()}
+
+
+def _groups(module: IRModule) -> Iterator[tuple[str, list[str], bool]]:
+    """For each call in ``main`` its function, the variables computed by it, and whether it is several operators."""
     for block in module["main"].body.blocks:
         for binding in block.bindings:
             callee = _callee(binding.value)
-            if callee is None:
-                continue
-            names = [binding.var.name]
-            function = module[callee]
-            if isinstance(function, relax.Function):
-                names = [b.var.name for inner in function.body.blocks for b in inner.bindings] + names
-            labels = nodes.setdefault(callee.name_hint, [])
-            found = (imported.label_of(name) for name in names)
-            labels.extend(label for label in found if label is not None and label not in labels)
-    return {name: tuple(labels) for name, labels in nodes.items()}
+            if callee is not None:
+                function = module[callee]
+                fused = isinstance(function, relax.Function)
+                inner = function.body.blocks if fused else []
+                yield callee.name_hint, [*(b.var.name for i in inner for b in i.bindings), binding.var.name], fused
+
+
+def _users(module: IRModule) -> dict[str, list[str]]:
+    """The variables that a loop program computes from each variable."""
+    users: dict[str, list[str]] = {}
+    for block in module["main"].body.blocks:
+        for binding in block.bindings:
+            for name in _variables(binding.value) if _callee(binding.value) is not None else ():
+                users.setdefault(name, []).append(binding.var.name)
+    return users
+
+
+def _variables(expr: relax.Expr) -> Iterator[str]:
+    if isinstance(expr, relax.Var):
+        yield expr.name
+    elif isinstance(expr, Call):
+        for arg in expr.args:
+            yield from _variables(arg)
+    elif isinstance(expr, tvm.ir.Tuple):
+        for field in expr.fields:
+            yield from _variables(field)
 
 
 def _callee(value: relax.Expr) -> GlobalVar | None:

@@ -44,8 +44,21 @@ def rewritten(module: IRModule, mutator: type[relax.PyExprMutator]) -> IRModule:
     return tvm.ir.transform.Sequential(passes)(result)
 
 
+class Mutator(relax.PyExprMutator):
+    """A mutator whose new variables are named after the one they are computed for."""
+
+    _current = ""
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        self._current = binding.var.name
+        super().visit_var_binding_(binding)
+
+    def emit(self, expr: relax.Expr) -> relax.Var:
+        return self.builder_.emit(expr, name_hint=self._current)
+
+
 @relax.expr_functor.mutator
-class _Simplifier(relax.PyExprMutator):
+class _Simplifier(Mutator):
     def visit_call_(self, call: Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
         if not isinstance(call.op, Op) or not call.args or shape_of(call) is None:
@@ -59,7 +72,13 @@ class _Simplifier(relax.PyExprMutator):
             return call.args[0]
         if name == "relax.power":
             return self._power(call)
+        if str(call.ty.dtype) == "float16" and name in _SUMS:
+            return relax.op.astype(self.emit(_SUMS[name](self, call)), "float16")
         return call
+
+    def wide(self, expr: relax.Expr) -> relax.Expr:
+        """A half-precision value in single precision."""
+        return self.emit(relax.op.astype(expr, "float32"))
 
     def _constant(self, expr: relax.Expr) -> np.ndarray | None:
         while isinstance(expr, relax.Var):
@@ -94,6 +113,14 @@ _FOLDABLE: dict[str, Callable[[np.ndarray, Call], np.ndarray | None]] = {
     **dict.fromkeys(RESHAPES, _reshape),
     "relax.permute_dims": _permute,
     "relax.astype": _cast,
+}
+
+
+# Sums of halves are kept in single precision, and rounded once at the end.
+_SUMS: dict[str, Callable[[_Simplifier, Call], relax.Expr]] = {
+    "relax.matmul": lambda _, call: relax.op.matmul(call.args[0], call.args[1], out_dtype="float32"),
+    "relax.sum": lambda s, call: relax.op.sum(s.wide(call.args[0]), call.attrs.axis, bool(call.attrs.keepdims)),
+    "relax.mean": lambda s, call: relax.op.mean(s.wide(call.args[0]), call.attrs.axis, bool(call.attrs.keepdims)),
 }
 
 

@@ -110,6 +110,62 @@ def _is_copy(store: tirx.stmt.BufferStore) -> bool:
 
 
 @dataclass(frozen=True)
+class _Reduction:
+    """A block that sums (or takes the largest, …) over some of its loops, each of which runs over one of its axes."""
+
+    store: tirx.stmt.BufferStore
+    axes: tuple[Var, ...]
+    extents: tuple[int, ...]
+    reduced: tuple[bool, ...]
+
+    @staticmethod
+    def of(sch: s_tir.Schedule, block: SBlockRV) -> _Reduction | None:
+        body = sch.get(block)
+        store = analysis.store_of(body)
+        if store is None or body.init is None or len(sch.get_loops(block)) != len(body.iter_vars):
+            return None
+        return _Reduction(
+            store,
+            tuple(v.var for v in body.iter_vars),
+            tuple(_extents(body)),
+            tuple(v.iter_type == _REDUCE for v in body.iter_vars),
+        )
+
+    @property
+    def itemsize(self) -> int:
+        return int(np.dtype(analysis.dtype_of(self.store.value)).itemsize)
+
+    def loads(self) -> list[TensorLoad]:
+        """What it reads, other than the sum so far."""
+        return [load for load in analysis.loads(self.store.value) if not load.source.same_as(self.store.buffer)]
+
+    def stride(self, load: TensorLoad, axis: int) -> int | None:
+        return analysis.stride(load.source, load.indices, self.axes[axis], self.extents[axis])
+
+    def reads_in_order(self, axis: int) -> bool:
+        """Whether along an axis every operand stands still or moves by one element, and one of them moves."""
+        strides = [self.stride(load, axis) for load in self.loads()]
+        return 1 in strides and all(s in (0, 1) for s in strides)
+
+    def stores_in_order(self, axis: int) -> bool:
+        return analysis.stride(self.store.buffer, self.store.indices, self.axes[axis], self.extents[axis]) == 1
+
+    def column(self) -> int | None:
+        """The axis of contiguous results made of contiguous operands."""
+        free = [i for i, reduced in enumerate(self.reduced) if not reduced and self.extents[i] > 1]
+        return free[-1] if free and self.stores_in_order(free[-1]) and self.reads_in_order(free[-1]) else None
+
+    def row(self, column: int) -> int | None:
+        """The innermost axis along which the vectors of a column are used again and again."""
+        vectors = [load for load in self.loads() if self.stride(load, column) == 1]
+        for axis in reversed(range(len(self.axes))):
+            free = axis != column and not self.reduced[axis] and self.extents[axis] > 1
+            if free and any(self.stride(load, axis) == 0 for load in vectors):
+                return axis
+        return None
+
+
+@dataclass(frozen=True)
 class _Plan:
     """A tile: which loops it cuts (numbers of loops of the block), and how large it is."""
 
@@ -128,26 +184,24 @@ def _attempt(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> s_tir.Sc
         try:
             if rule(trial, block, vectors):
                 return trial
-        except ScheduleError:
+        except Exception:  # TVM refuses a schedule in many ways, some of them by failing a check of its own
             continue
     return sch
 
 
 def _accumulate(sch: s_tir.Schedule, block: SBlockRV, _vectors: Vectors) -> bool:
     """Sums into a local variable, or into a local row where the columns are contiguous, instead of into memory."""
-    body = sch.get(block)
-    loops = sch.get_loops(block)
-    store = analysis.store_of(body)
-    if store is None or len(loops) != len(body.iter_vars):
+    reduction = _Reduction.of(sch, block)
+    if reduction is None:
         return False
-    kinds = [v.iter_type for v in body.iter_vars]
-    outer = [loop for loop, kind in zip(loops, kinds, strict=True) if kind != _REDUCE]
-    reduce = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == _REDUCE]
-    column = _column(body, store)
+    loops = sch.get_loops(block)
+    column = reduction.column()
     row: list[LoopRV] = []
-    if column is not None and _extents(body)[column] * _itemsize(store) <= _ROW_BYTES:
+    if column is not None and reduction.extents[column] * reduction.itemsize <= _ROW_BYTES:
         row = [loops[column]]
-        outer = [loop for loop in outer if not loop.same_as(loops[column])]
+    free = zip(loops, reduction.reduced, strict=True)
+    outer = [loop for i, (loop, reduced) in enumerate(free) if not reduced and not (row and i == column)]
+    reduce = [loop for loop, reduced in zip(loops, reduction.reduced, strict=True) if reduced]
     if not outer:
         outer = [sch.add_unit_loop(loops[0])]
     sch.reorder(*outer, *reduce, *row)
@@ -156,80 +210,41 @@ def _accumulate(sch: s_tir.Schedule, block: SBlockRV, _vectors: Vectors) -> bool
     return True
 
 
-def _column(body: s_tir.SBlock, store: tirx.stmt.BufferStore) -> int | None:
-    """The loop that runs over contiguous results and contiguous operands."""
-    extents = _extents(body)
-    spatial = [i for i, v in enumerate(body.iter_vars) if v.iter_type != _REDUCE and extents[i] > 1]
-    if not spatial:
-        return None
-    var = body.iter_vars[spatial[-1]].var
-    contiguous = analysis.stride(store.buffer, store.indices, var) == 1 and _moves_by(store, var, (1,))
-    return spatial[-1] if contiguous else None
-
-
 def _sum_lanes_first(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> SBlockRV:
     """Splits a reduction along contiguous memory into one per lane; gives the block that does the bulk of the work."""
-    body = sch.get(block)
-    loops = sch.get_loops(block)
-    store = analysis.store_of(body)
-    if store is None or len(loops) != len(body.iter_vars):
+    reduction = _Reduction.of(sch, block)
+    if reduction is None or reduction.column() is not None:
         return block
-    last = max(
-        (i for i, v in enumerate(body.iter_vars) if v.iter_type == _REDUCE and _extents(body)[i] > 1), default=-1
-    )
-    lanes = vectors.nbytes // _itemsize(store)
-    if last < 0 or _extents(body)[last] % lanes or not _moves_by(store, body.iter_vars[last].var, (1,)):
+    last = max((i for i, reduced in enumerate(reduction.reduced) if reduced and reduction.extents[i] > 1), default=-1)
+    lanes = vectors.nbytes // reduction.itemsize
+    if last < 0 or reduction.extents[last] % lanes or not reduction.reads_in_order(last):
         return block
-    columns = [v.var for v in body.iter_vars if v.iter_type != _REDUCE]
-    if any(
-        _moves_by(store, column, (0, 1))
-        for column in columns
-        if analysis.stride(store.buffer, store.indices, column) == 1
-    ):
-        return block
-    _, lane = sch.split(loops[last], [None, lanes])
-    return sch.rfactor(lane, len(store.indices))
+    _, lane = sch.split(sch.get_loops(block)[last], [None, lanes])
+    return sch.rfactor(lane, len(reduction.store.indices))
 
 
-def _moves_by(store: tirx.stmt.BufferStore, var: Var, strides: Sequence[int]) -> bool:
-    """Whether every load moves by one of ``strides`` as ``var`` goes up, and one of them moves by 1."""
-    found = [
-        analysis.stride(load.source, load.indices, var)
-        for load in analysis.loads(store.value)
-        if not load.source.same_as(store.buffer)
-    ]
-    return 1 in found and all(s in (*strides, 0) for s in found)
-
-
-def _itemsize(store: tirx.stmt.BufferStore) -> int:
-    return max(int(np.dtype(analysis.dtype_of(store.value)).itemsize), 1)
-
-
-def _plan(body: s_tir.SBlock, loops: int, vectors: Vectors) -> _Plan | None:
-    store = analysis.store_of(body)
-    if store is None or body.init is None or loops != len(body.iter_vars) or not _is_vectorisable(store.value):
+def _plan(reduction: _Reduction, vectors: Vectors) -> _Plan | None:
+    column = reduction.column()
+    if column is None or not _is_vectorisable(reduction.store.value):
         return None
-    column = _column(body, store)
-    if column is None:
-        return None
-    extents = _extents(body)
-    lanes = vectors.nbytes // _itemsize(store)
-    while lanes > 1 and extents[column] % lanes:
+    columns = reduction.extents[column]
+    lanes = vectors.nbytes // reduction.itemsize
+    while lanes > 1 and columns % lanes:
         lanes //= 2
-    if lanes * _itemsize(store) < _SMALLEST_VECTOR:
+    if lanes * reduction.itemsize < _SMALLEST_VECTOR:
         return None
-    row = _row(body, store, column)
+    row = reduction.row(column)
     best: tuple[float, int, int] | None = None
-    for count in (count for count in (1, 2, 3, 4, 6, 8) if extents[column] % (count * lanes) == 0):
-        for rows in _divisors(extents[row]) if row is not None else (1,):
+    for count in (count for count in (1, 2, 3, 4, 6, 8) if columns % (count * lanes) == 0):
+        for rows in _divisors(reduction.extents[row]) if row is not None else (1,):
             registers = rows * count + (count if rows > 1 else 0) + 1
             if registers <= vectors.registers:
                 cost = _cost(rows, count)
                 best = min(best or (cost, rows, count), (cost, rows, count))
     if best is None:
         return None
-    weights = math.prod(extents[i] for i, v in enumerate(body.iter_vars) if v.iter_type == _REDUCE or i == column)
-    return _Plan(column, lanes, best[2], row, best[1], weights * _itemsize(store) > _BIG_WEIGHTS)
+    shared = [n for i, n in enumerate(reduction.extents) if reduction.reduced[i] or i == column]
+    return _Plan(column, lanes, best[2], row, best[1], math.prod(shared) * reduction.itemsize > _BIG_WEIGHTS)
 
 
 def _cost(rows: int, count: int) -> float:
@@ -241,27 +256,13 @@ def _divisors(n: int) -> list[int]:
     return [d for d in range(1, 33) if n % d == 0]
 
 
-def _row(body: s_tir.SBlock, store: tirx.stmt.BufferStore, column: int) -> int | None:
-    """The loop whose iterations share the vectors that a step loads: the innermost one that does."""
-    column_var = body.iter_vars[column].var
-    vectors = [
-        load
-        for load in analysis.loads(store.value)
-        if not load.source.same_as(store.buffer) and analysis.stride(load.source, load.indices, column_var) == 1
-    ]
-    extents = _extents(body)
-    for i in reversed(range(len(extents))):
-        is_row = i != column and body.iter_vars[i].iter_type != _REDUCE and extents[i] > 1
-        if is_row and any(analysis.stride(load.source, load.indices, body.iter_vars[i].var) == 0 for load in vectors):
-            return i
-    return None
-
-
 _VECTORISABLE = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min, tirx.Cast, tirx.IntImm, tirx.FloatImm)
 
 
 def _is_vectorisable(expr: tirx.expr.ExprOp) -> bool:
     """Whether an expression is made of operations that vector types of C have."""
+    if analysis.dtype_of(expr) == "float16":
+        return False  # few CPUs compute with halves, and compilers split their vectors badly
     if isinstance(expr, TensorLoad):
         return True
     return isinstance(expr, _VECTORISABLE) and all(_is_vectorisable(child) for child in analysis.children(expr))
@@ -270,23 +271,24 @@ def _is_vectorisable(expr: tirx.expr.ExprOp) -> bool:
 def _tile(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> bool:
     """Computes a tile of vector registers at a time, and what follows on the tile."""
     block = _sum_lanes_first(sch, block, vectors)
-    plan = _plan(sch.get(block), len(sch.get_loops(block)), vectors)
-    if plan is None:
+    reduction = _Reduction.of(sch, block)
+    plan = None if reduction is None else _plan(reduction, vectors)
+    if reduction is None or plan is None:
         return False
-    loops = sch.get_loops(block)
-    kinds = [v.iter_type for v in sch.get(block).iter_vars]
-    reduce = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == _REDUCE]
     followers = _followers(sch, block)
     outer: list[LoopRV] = []
+    reduce: list[LoopRV] = []
     rows: list[LoopRV] = []
     columns: list[LoopRV] = []
-    for i, (loop, kind) in enumerate(zip(loops, kinds, strict=True)):
-        if i == plan.column:
+    for i, loop in enumerate(sch.get_loops(block)):
+        if reduction.reduced[i]:
+            reduce.append(loop)
+        elif i == plan.column:
             column_outer, *columns = sch.split(loop, [None, plan.vectors, plan.lanes])
         elif i == plan.row and plan.rows > 1:
             row_outer, *rows = sch.split(loop, [None, plan.rows])
             outer.append(row_outer)
-        elif kind != _REDUCE:
+        else:
             outer.append(loop)
     outer = [column_outer, *outer] if plan.column_first else [*outer, column_outer]
     tile = [*rows, *columns]

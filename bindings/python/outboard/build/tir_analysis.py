@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from tvm import s_tir, tirx
 from tvm.ir import Call, Expr, PrimType, TensorLoad, Var
 from tvm.tirx import stmt as st
+
+_MOST_STEPS = 256
 
 _PARTS = ("a", "b", "value", "condition", "true_value", "false_value")
 
@@ -71,13 +74,13 @@ def buffer_shape(buffer: Var) -> list[int] | None:
     return [int(d) for d in dims] if all(isinstance(d, tirx.IntImm) for d in dims) else None
 
 
-def stride(buffer: Var, indices: Sequence[Expr], var: Var) -> int | None:
-    """How far an access moves, in elements, when ``var`` goes from 0 to 1; None when that cannot be told."""
+def stride(buffer: Var, indices: Sequence[Expr], var: Var, extent: int = 2) -> int | None:
+    """How far an access moves, in elements, with each step of ``var`` up to ``extent``; None when steps differ."""
     shape = buffer_shape(buffer)
     if shape is None:
         return None
     places = []
-    for value in (0, 1):
+    for value in range(min(extent, _MOST_STEPS)):
         place = 0
         for index, dim in zip(indices, shape, strict=True):
             number = _evaluate(index, {var: value})
@@ -85,7 +88,8 @@ def stride(buffer: Var, indices: Sequence[Expr], var: Var) -> int | None:
                 return None
             place = place * dim + number
         places.append(place)
-    return places[1] - places[0]
+    steps = {after - before for before, after in pairwise(places)}
+    return steps.pop() if len(steps) == 1 else None if steps else 0
 
 
 def _evaluate(expr: Expr, values: Mapping[Var, int]) -> int | None:

@@ -172,6 +172,8 @@ class _Printer:
         for parameter in self.function.params:
             self._name(parameter)
             self._elements[parameter] = str(parameter.ty.dtype.dtype)
+            if isinstance(parameter.ty.elem_offset, Var):
+                self._names[parameter.ty.elem_offset] = "0"  # tensors begin where their pointers point
         self._statement(self.function.body)
         parameters = []
         for parameter in self.function.params:
@@ -362,6 +364,10 @@ class _Printer:
             return self._choose(e.condition, e.true_value, e.false_value, index)
         if isinstance(e, Call):
             return self._call(e, index)
+        if isinstance(e, tirx.expr.Let):
+            # The value takes the place of the name; the C compiler computes it once.
+            self._names[e.var] = f"({self._expr(e.value, index)[0]})"
+            return self._expr(e.body, index)
         raise BuildError(f"a {kind.__name__} expression cannot be written in C")
 
     def _vector_expr(self, e: Expr) -> _Text:
@@ -402,10 +408,10 @@ class _Printer:
         return text, precedence
 
     def _bitwise(self, name: str, dtype: str, operands: Sequence[Expr], index: bool) -> _Text:
+        if name.startswith("shift") and not index:
+            return f"{name}_{SUFFIXES[dtype]}({self._value(operands[0])}, {self._value(operands[1])})", _ATOM
         operator, precedence = _BITWISE[name]
         a, b = (self._operand(x, index, precedence + 1) for x in operands)
-        if name == "shift_left" and dtype in ("int32", "int64"):
-            return f"({C_TYPES[dtype]})((u{C_TYPES[dtype]}){a} << {b})", _UNARY
         return self._narrow(f"{a} {operator} {b}", precedence, dtype)
 
     def _cast(self, value: Expr, dtype: str, index: bool) -> _Text:
@@ -462,8 +468,7 @@ class _Printer:
             raise BuildError(f"the function {name} of {dtype} values cannot be written in C")
         wide = dtype == "float64"
         callee, c_type = (base, "double") if wide else (f"{base}f", "float")
-        if not base.startswith("outboard_"):
-            self.externs.add(f"{c_type} {callee}({', '.join([c_type] * len(args))});")
+        self.externs.add(f"{c_type} {callee}({', '.join([c_type] * len(args))});")
         text = f"{callee}({', '.join(self._float_operand(a) for a in args)})"
         return (f"(outboard_half){text}", _UNARY) if dtype == "float16" else (text, _ATOM)
 

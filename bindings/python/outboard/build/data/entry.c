@@ -34,13 +34,13 @@ static int outboard_is_dense(const TVMDSPNDArray *tensor) {
   return 1;
 }
 
-/* The data of an input, or NULL after a line that says why it cannot be taken. */
-static void *outboard_input(int index, const TVMFFIAny *given) {
+/* Finds the data of an input, or prints a line that says why it cannot be taken. */
+static int outboard_input(int index, const TVMFFIAny *given, void **data) {
   const OutboardTensor *expected = &outboard_inputs[index];
   const TVMDSPNDArray *tensor = given->u.v_ptr;
   if (given->type_index != TVM_FFI_TENSOR || tensor == NULL) {
     printf(OUTBOARD_MODEL ": input %d \"%s\" is not a tensor\n", index, expected->name);
-    return NULL;
+    return OUTBOARD_ERROR;
   }
   int same = tensor->ndim == expected->ndim && outboard_same_dtype(expected, tensor->dtype);
   for (int32_t i = 0; same && i < expected->ndim; i++) {
@@ -52,19 +52,21 @@ static void *outboard_input(int index, const TVMFFIAny *given) {
     printf(", got ");
     outboard_print_tensor(tensor->dtype, tensor->ndim, tensor->shape);
     printf("\n");
-    return NULL;
+    return OUTBOARD_ERROR;
   }
-  char *data = (char *)tensor->data + tensor->byte_offset;
-  if (tensor->data == NULL || (uintptr_t)data % (expected->dtype.bits / 8) != 0 || !outboard_is_dense(tensor)) {
-    printf(OUTBOARD_MODEL ": input %d \"%s\": the data at %p is %s\n", index, expected->name, (void *)data,
-           tensor->data == NULL ? "missing" : outboard_is_dense(tensor) ? "not aligned" : "not dense");
-    return NULL;
+  *data = (char *)tensor->data + tensor->byte_offset;
+  const int missing = tensor->data == NULL && expected->bytes > 0;
+  const int misaligned = (uintptr_t)*data % (expected->dtype.bits / 8) != 0;
+  if (missing || misaligned || !outboard_is_dense(tensor)) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\": the data at %p is %s\n", index, expected->name, *data,
+           missing ? "missing" : misaligned ? "not aligned" : "not dense");
+    return OUTBOARD_ERROR;
   }
-  return data;
+  return OUTBOARD_OK;
 }
 
-/* The data of a constant, or NULL after a line that says what is wrong with it. */
-static void *outboard_constant(const OutboardConstant *expected, const TVMFFIAny *given) {
+/* Finds the data of a constant, or prints a line that says what is wrong with it. */
+static int outboard_constant(const OutboardConstant *expected, const TVMFFIAny *given, void **data) {
   const TVMDSPNDArray *tensor = given->u.v_ptr;
   int64_t elements = 1;
   if (given->type_index == TVM_FFI_TENSOR && tensor != NULL) {
@@ -72,13 +74,13 @@ static void *outboard_constant(const OutboardConstant *expected, const TVMFFIAny
       elements *= tensor->shape[i];
     }
     if (elements == expected->elements && tensor->dtype.code == expected->dtype.code &&
-        tensor->dtype.bits == expected->dtype.bits && tensor->data != NULL &&
-        (uintptr_t)tensor->data % (expected->dtype.bits / 8) == 0) {
-      return (char *)tensor->data + tensor->byte_offset;
+        tensor->dtype.bits == expected->dtype.bits && (uintptr_t)tensor->data % (expected->dtype.bits / 8) == 0) {
+      *data = (char *)tensor->data + tensor->byte_offset;
+      return OUTBOARD_OK;
     }
   }
   printf(OUTBOARD_MODEL ": constant %d is not the one this module was compiled with\n", (int)expected->index);
-  return NULL;
+  return OUTBOARD_ERROR;
 }
 
 static void outboard_release(TVMFFIAny *reg) {
@@ -88,20 +90,21 @@ static void outboard_release(TVMFFIAny *reg) {
   *reg = (TVMFFIAny){0};
 }
 
-/* Makes room for an output in its register; the tensor keeps the storage alive. */
-static void *outboard_make_output(int index) {
+/* Makes room for an output in its register; the tensor keeps the storage alive. An empty one has no data. */
+static int outboard_make_output(int index, void **data) {
   const OutboardTensor *spec = &outboard_outputs[index];
   TVMDSPStorage *storage = TVMDSPStorageAlloc((size_t)spec->bytes, outboard_cpu, spec->dtype);
   if (storage == NULL) {
-    return NULL;
+    return OUTBOARD_NO_MEMORY;
   }
   TVMDSPNDArray *tensor = TVMDSPStorageAllocNDArray(storage, 0, spec->shape, spec->ndim, spec->dtype);
   TVMFFIObjectDecRef(&storage->header);
   if (tensor == NULL) {
-    return NULL;
+    return OUTBOARD_NO_MEMORY;
   }
   outboard_registers[index] = (TVMFFIAny){.type_index = TVM_FFI_TENSOR, .u.v_ptr = tensor};
-  return tensor->data;
+  *data = tensor->data;
+  return spec->bytes > 0 && *data == NULL ? OUTBOARD_NO_MEMORY : OUTBOARD_OK;
 }
 
 /* What the entry gives back: the tensor, or an array of the tensors, which takes over their references. */
@@ -125,8 +128,7 @@ static int outboard_infer(void *const *in, void *const *constants, TVMFFIAny *ou
   void *out[OUTBOARD_OUTPUTS + 1] = {0};
   unsigned char *workspace = NULL;
   for (int i = 0; i < OUTBOARD_OUTPUTS; i++) {
-    out[i] = outboard_make_output(i);
-    if (out[i] == NULL) {
+    if (outboard_make_output(i, &out[i]) != OUTBOARD_OK) {
       return OUTBOARD_NO_MEMORY;
     }
   }
@@ -151,8 +153,7 @@ int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIA
     return OUTBOARD_ERROR;
   }
   for (int i = 0; i < OUTBOARD_INPUTS; i++) {
-    in[i] = outboard_input(i, &inputs[i]);
-    if (in[i] == NULL) {
+    if (outboard_input(i, &inputs[i], &in[i]) != OUTBOARD_OK) {
       return OUTBOARD_ERROR;
     }
   }
@@ -161,8 +162,7 @@ int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIA
     return OUTBOARD_ERROR;
   }
   for (int i = 0; i < OUTBOARD_CONSTANTS; i++) {
-    data[i] = outboard_constant(&outboard_constants[i], &constants[outboard_constants[i].index]);
-    if (data[i] == NULL) {
+    if (outboard_constant(&outboard_constants[i], &constants[outboard_constants[i].index], &data[i]) != OUTBOARD_OK) {
       return OUTBOARD_ERROR;
     }
   }

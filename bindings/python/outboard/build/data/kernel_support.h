@@ -14,8 +14,17 @@
   static inline type min_##suffix(type a, type b) { return a < b ? a : b; }          \
   static inline type max_##suffix(type a, type b) { return a > b ? a : b; }
 
-/* Division by zero gives zero, and the smallest number divided by minus one gives itself: nothing traps. */
+/*
+ * Division by zero gives zero, the smallest number divided by minus one itself; a shift by the width or more, or by a
+ * negative number, moves every bit out. Nothing traps.
+ */
 #define OUTBOARD_SIGNED(bits)                                                        \
+  static inline int##bits##_t shift_left_i##bits(int##bits##_t a, int##bits##_t by) { \
+    return (uint64_t)by < bits ? (int##bits##_t)((uint64_t)a << by) : 0;             \
+  }                                                                                  \
+  static inline int##bits##_t shift_right_i##bits(int##bits##_t a, int##bits##_t by) { \
+    return (int##bits##_t)(a >> ((uint64_t)by < bits ? by : bits - 1));              \
+  }                                                                                  \
   OUTBOARD_MIN_MAX(int##bits##_t, i##bits)                                           \
   static inline int##bits##_t div_i##bits(int##bits##_t a, int##bits##_t b) {        \
     return b == 0 ? 0 : b == -1 ? (int##bits##_t)(0 - (uint##bits##_t)a) : a / b;    \
@@ -35,6 +44,12 @@
   }
 
 #define OUTBOARD_UNSIGNED(bits)                                                      \
+  static inline uint##bits##_t shift_left_u##bits(uint##bits##_t a, uint##bits##_t by) { \
+    return by < bits ? (uint##bits##_t)((uint64_t)a << by) : 0;                      \
+  }                                                                                  \
+  static inline uint##bits##_t shift_right_u##bits(uint##bits##_t a, uint##bits##_t by) { \
+    return by < bits ? (uint##bits##_t)((uint64_t)a >> by) : 0;                      \
+  }                                                                                  \
   OUTBOARD_MIN_MAX(uint##bits##_t, u##bits)                                          \
   static inline uint##bits##_t div_u##bits(uint##bits##_t a, uint##bits##_t b) {     \
     return (uint##bits##_t)(b == 0 ? 0 : a / b);                                     \
@@ -82,11 +97,17 @@ OUTBOARD_BITS(i64, f64, int64_t, double)
 OUTBOARD_BITS(u64, f64, uint64_t, double)
 
 /* Vectors of the width the kernels were scheduled for; a compiler splits what its CPU lacks. */
+#define OUTBOARD_REPEAT_2(value) value, value
+#define OUTBOARD_REPEAT_4(value) OUTBOARD_REPEAT_2(value), OUTBOARD_REPEAT_2(value)
+#define OUTBOARD_REPEAT_8(value) OUTBOARD_REPEAT_4(value), OUTBOARD_REPEAT_4(value)
+#define OUTBOARD_REPEAT_16(value) OUTBOARD_REPEAT_8(value), OUTBOARD_REPEAT_8(value)
+#define OUTBOARD_REPEAT_32(value) OUTBOARD_REPEAT_16(value), OUTBOARD_REPEAT_16(value)
+#define OUTBOARD_REPEAT_64(value) OUTBOARD_REPEAT_32(value), OUTBOARD_REPEAT_32(value)
 #define OUTBOARD_VECTOR(type, suffix, lanes)                                         \
   typedef type suffix##x##lanes                                                      \
       __attribute__((vector_size(sizeof(type) * lanes), aligned(sizeof(type)), may_alias)); \
   static inline suffix##x##lanes splat_##suffix##x##lanes(type value) {              \
-    return value - (suffix##x##lanes){0};                                            \
+    return (suffix##x##lanes){OUTBOARD_REPEAT_##lanes(value)};                       \
   }                                                                                  \
   static inline suffix##x##lanes max_##suffix##x##lanes(suffix##x##lanes a, suffix##x##lanes b) { \
     const __typeof__(a > b) takes_a = a > b;                                         \

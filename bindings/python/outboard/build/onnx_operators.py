@@ -1,0 +1,117 @@
+"""Operators that are imported here, and forms of operators that are refused, because TVM's importer gets them wrong.
+
+Each function takes the operands and attributes of a node and gives a Relax expression, or None to leave the node to
+TVM's importer. A form that would compute something else than ONNX says raises :class:`BuildError`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir import GenericConst
+
+from .errors import BuildError
+from .relax_simplify import shape_of
+
+Operands = Sequence[Any]  # Relax expressions; None stands for an operand that is left out
+Attributes = dict[str, Any]
+
+
+def convert(op_name: str, inputs: Operands, attributes: Attributes) -> relax.Expr | None:
+    """The expression of a node that is imported here; None for all others."""
+    function = _OPERATORS.get(op_name)
+    return None if function is None else function(list(inputs), attributes)
+
+
+def _constant(expr: relax.Expr | None) -> np.ndarray | None:
+    return expr.value.numpy() if isinstance(expr, GenericConst) else None
+
+
+def _pairwise(operator: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Callable[..., relax.Expr]:
+    """Max, Min and Sum in pairs; the importer stacks the operands and reduces the stack, which moves all the data."""
+
+    def convert_pairs(inputs: Operands, _: Attributes) -> relax.Expr:
+        return functools.reduce(operator, inputs)
+
+    return convert_pairs
+
+
+def _gather(inputs: Operands, attributes: Attributes) -> relax.Expr | None:
+    """Gather with known indices, which the importer would normalise at run time."""
+    indices, shape = _constant(inputs[1]), shape_of(inputs[0]) if inputs[0] is not None else None
+    if indices is None or not shape:
+        return None
+    axis = int(attributes.get("axis", 0)) % len(shape)
+    if np.any((indices < -shape[axis]) | (indices >= shape[axis])):
+        raise BuildError(f"an index is out of range: the axis has {shape[axis]} elements")
+    known = np.where(indices < 0, indices + shape[axis], indices)
+    return relax.op.take(inputs[0], relax.const(known, "int64"), axis=axis)
+
+
+def _is_inf(inputs: Operands, attributes: Attributes) -> relax.Expr | None:
+    """IsInf, of which the importer knows only the form that finds both infinities."""
+    positive, negative = bool(attributes.get("detect_positive", 1)), bool(attributes.get("detect_negative", 1))
+    x = inputs[0]
+    if positive and negative:
+        return None
+    dtype = str(x.ty.dtype)
+    if not positive and not negative:
+        return relax.op.zeros_like(x, "bool")
+    return relax.op.equal(x, relax.const(math.inf if positive else -math.inf, dtype))
+
+
+def _dropout(inputs: Operands, _: Attributes) -> None:
+    training = _constant(inputs[2]) if len(inputs) > 2 else None
+    ratio = _constant(inputs[1]) if len(inputs) > 1 else None
+    known_off = len(inputs) < 3 or inputs[2] is None or (training is not None and not training.any())
+    if not known_off and (ratio is None or ratio.any()):
+        raise BuildError("dropout in training mode is random, and modules compute the same result every time")
+
+
+def _resize(inputs: Operands, attributes: Attributes) -> None:
+    """Refuses the forms for which TVM computes with other scales than ONNX."""
+    if int(attributes.get("antialias", 0)):
+        raise BuildError("resizing with antialias cannot be compiled")
+    scales = _constant(inputs[2]) if len(inputs) > 2 else None
+    shape = shape_of(inputs[0])
+    if scales is None or shape is None or scales.size != len(shape):
+        return
+    exact = [float(np.float32(size)) * float(scale) for size, scale in zip(shape, scales, strict=True)]
+    if any(abs(size - round(size)) > 1e-4 for size in exact):
+        raise BuildError("resizing to a size that the scales do not give exactly cannot be compiled")
+
+
+def _refuse_unless(attribute: str, expected: str, default: str) -> Callable[..., None]:
+    def check(_: Operands, attributes: Attributes) -> None:
+        value = attributes.get(attribute, default)
+        text = value.decode() if isinstance(value, bytes) else str(value)
+        if text != expected:
+            raise BuildError(f"the form with {attribute}={text} cannot be compiled")
+
+    return check
+
+
+def _mod(inputs: Operands, attributes: Attributes) -> relax.Expr | None:
+    """Mod of floating-point values is C's fmod; TVM's differs for infinities."""
+    if not str(inputs[0].ty.dtype).startswith("float") or int(attributes.get("fmod", 0)) != 0:
+        return None
+    raise BuildError("Mod of floating-point values with fmod=0 cannot be compiled")
+
+
+_OPERATORS: dict[str, Callable[[Operands, Attributes], relax.Expr | None]] = {
+    "Max": _pairwise(relax.op.maximum),
+    "Min": _pairwise(relax.op.minimum),
+    "Sum": _pairwise(relax.op.add),
+    "Gather": _gather,
+    "IsInf": _is_inf,
+    "Dropout": _dropout,
+    "Resize": _resize,
+    "Mod": _mod,
+    "RoiAlign": _refuse_unless("mode", "avg", "avg"),
+    "SpaceToDepth": _refuse_unless("mode", "DCR", "DCR"),
+}
