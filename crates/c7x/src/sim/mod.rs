@@ -5,6 +5,7 @@
 //! this process down and nothing else; the host finds a [`CrashRecord`](outboard_shm::CrashRecord).
 #![allow(unsafe_code, reason = "maps the device's memory at fixed addresses and calls native code")]
 
+mod board;
 mod broker;
 mod clib;
 mod confine;
@@ -13,6 +14,7 @@ mod crash;
 mod inject;
 mod machine;
 
+pub use board::{Board, BoardRegion, Cache};
 pub use broker::{BROKER_PROTOCOL, BrokerError, BrokerOptions, run_broker};
 pub use inject::{BadFault, Faults};
 
