@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def largest_weight(blob: bytes) -> int:
         (ndim,) = struct.unpack_from("<i", blob, at + 28)
         data = at + 44 + 8 * ndim
         (size,) = struct.unpack_from("<q", blob, data - 8)
-        matrix = (data, size) if ndim == 2 and size > 4096 else matrix
+        matrix = (data, size) if ndim >= 2 and size > 4096 else matrix
         at = data + size
     data, size = matrix
     values = np.frombuffer(blob[data : data + size], np.float32)
@@ -211,3 +212,32 @@ def test_indices_out_of_range_never_leave_the_table(rng, tmp_path) -> None:
     (actual,) = run_module(module, [np.full((2, 6), 2**40)], 1, tmp_path)
     table = onnx.numpy_helper.to_array(model.graph.initializer[0])
     assert difference(actual, np.stack([table[-1], table[-1]])) <= RELATIVE
+
+
+FUNCTIONS = {
+    "Exp": (np.exp, -104, 89),
+    "Tanh": (np.tanh, -12, 12),
+    "Erf": (np.vectorize(math.erf), -5, 5),
+    "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -87, 90),
+}
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_functions_of_floats_are_right_to_the_last_places(op, rng, tmp_path) -> None:
+    function, low, high = FUNCTIONS[op]
+    nodes = [helper.make_node(op, ["x"], ["y"])]
+    model = models.make(nodes, {"x": (TensorProto.FLOAT, (4096,))}, {"y": (TensorProto.FLOAT, (4096,))})
+    x = np.concatenate(
+        [rng.uniform(low, high, 3072), rng.standard_normal(1016) * 1e-3, [0, -0.0, 1, -1, 30, -30, 88, -88]]
+    )
+    x = np.concatenate([x[:-4], [np.inf, -np.inf, np.nan, 1e-40]]).astype(np.float32)
+    module = tmp_path / "lib0.out"
+    compile(model).write(module)
+    (actual,) = run_module(module, [x], 1, tmp_path)
+    with np.errstate(all="ignore"):
+        expected = function(x.astype(np.float64)).astype(np.float32)
+    assert np.array_equal(np.isnan(actual), np.isnan(expected))
+    assert np.array_equal(np.isinf(actual), np.isinf(expected))
+    finite = np.isfinite(expected)
+    distance = np.abs(actual[finite].astype(np.float64) - expected[finite]) / np.spacing(np.abs(expected[finite]))
+    assert np.max(distance) <= 4

@@ -14,6 +14,9 @@ FLOAT_FUNCTIONS: dict[str, str] = {
     "abs": "fabs",
 }
 
+# Functions of floats that the generated file brings along, and what they are called there.
+OWN_FUNCTIONS = {name: f"outboard_{name}f" for name in ("exp", "tanh", "erf")}
+
 _INTEGER_FUNCTIONS = {"popcount": "popcount", "clz": "clz", "abs": "abs", "fabs": "abs", "pow": "power"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import onnx
@@ -52,6 +53,7 @@ def lower_to_c(
     _check_outputs(flat, onnx_simplify.known_shapes(model))
     say(f"generating {len(flat.kernels)} kernels")
     kernels = _kernels(flat, machine)
+    flat.number_constants()
     packed = weights_bin.pack(
         (
             weights_bin.Tensor(DTYPES[str(array.dtype)], array.shape, np.ascontiguousarray(array).tobytes())
@@ -63,12 +65,16 @@ def lower_to_c(
     return Lowered(rendered.text, packed.blob, flat.outputs, rendered.workspace_bytes)
 
 
-def _kernel(function: tirx.PrimFunc, vectors: schedule.Vectors) -> tir_to_c.KernelC:
+def _kernel(flat: Program, name: str, function: tirx.PrimFunc, vectors: schedule.Vectors) -> tir_to_c.KernelC:
     """The kernel in C: scheduled, or as it came where its schedule leads to something that C cannot say."""
     try:
-        return tir_to_c.print_kernel(tir_lower.lower(schedule.apply(function, vectors)))
+        scheduled = schedule.apply(function, vectors, flat.constant_arguments(name))
+        kernel = tir_to_c.print_kernel(tir_lower.lower(scheduled.function))
     except Exception:
         return tir_to_c.print_kernel(tir_lower.lower(function))
+    for argument, columns in scheduled.packed.items():
+        flat.replace_constant(name, argument, partial(schedule.pack, columns=columns))
+    return kernel
 
 
 def _check_outputs(flat: Program, expected: Mapping[str, tuple[int, ...]]) -> None:
@@ -95,7 +101,7 @@ def _kernels(flat: Program, machine: Machine | None) -> dict[str, tir_to_c.Kerne
     kernels = {}
     for name, function in flat.kernels.items():
         try:
-            kernels[name] = _kernel(function, vectors)
+            kernels[name] = _kernel(flat, name, function, vectors)
         except BuildError as error:
             raise BuildError(error.message, node=error.node or labels[name] or name, hint=error.hint) from error
         except Exception as error:

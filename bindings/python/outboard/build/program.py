@@ -6,8 +6,8 @@ a list of steps, each of which calls one kernel with whole buffers, and the buff
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from tvm import relax, tirx
@@ -68,6 +68,41 @@ class Program:
     constants: list[np.ndarray] = field(default_factory=list)
     kernels: dict[str, tirx.PrimFunc] = field(default_factory=dict)
     steps: list[Step | Copy] = field(default_factory=list)
+    _numbers: dict[tuple[str, bytes], Buffer] = field(default_factory=dict)
+
+    def constant(self, array: np.ndarray) -> Buffer:
+        """The buffer of a constant; equal ones are one."""
+        dtype = _dtype(str(array.dtype))
+        key = (dtype.name, array.tobytes())
+        if key not in self._numbers:
+            self._numbers[key] = Buffer(dtype, array.size, "constant", len(self.constants))
+            self.constants.append(np.ascontiguousarray(array))
+        return self._numbers[key]
+
+    def constant_arguments(self, kernel: str) -> frozenset[int]:
+        """The arguments of a kernel that are constants in every call of it."""
+        calls = [step.arguments for step in self.steps if isinstance(step, Step) and step.kernel == kernel]
+        places = [{i for i, buffer in enumerate(call) if buffer.place == "constant"} for call in calls]
+        return frozenset(set.intersection(*places)) if places else frozenset()
+
+    def replace_constant(self, kernel: str, argument: int, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Puts a changed constant in the place of one argument, in every call of a kernel."""
+        for number, step in enumerate(self.steps):
+            if isinstance(step, Step) and step.kernel == kernel:
+                changed = self.constant(change(self.constants[step.arguments[argument].index]))
+                arguments = (*step.arguments[:argument], changed, *step.arguments[argument + 1 :])
+                self.steps[number] = replace(step, arguments=arguments)
+
+    def number_constants(self) -> None:
+        """Drops constants that are no longer used, and numbers the others in the order of their first use."""
+        used: list[Buffer] = []
+        for step in self.steps:
+            for buffer in step.arguments if isinstance(step, Step) else (step.source,):
+                if buffer.place == "constant" and buffer not in used:
+                    used.append(buffer)
+        self.constants = [self.constants[buffer.index] for buffer in used]
+        for index, buffer in enumerate(used):
+            buffer.index = index
 
 
 def flatten(
@@ -92,7 +127,6 @@ class _Flattener:
         self._imported = imported
         self._program = Program(list(inputs), [])
         self._values: dict[Var, _Tensor | list[_Tensor]] = {}
-        self._constants: dict[tuple[str, bytes], Buffer] = {}
 
     def program(self, output_names: Sequence[str]) -> Program:
         main = self._module["main"]
@@ -150,13 +184,7 @@ class _Flattener:
         yield from value if isinstance(value, list) else [value]
 
     def _constant(self, array: np.ndarray) -> _Tensor:
-        """Constants are numbered in the order of their first use; equal ones are one."""
-        dtype = _dtype(str(array.dtype))
-        key = (dtype.name, array.tobytes())
-        if key not in self._constants:
-            self._constants[key] = Buffer(dtype, array.size, "constant", len(self._program.constants))
-            self._program.constants.append(np.ascontiguousarray(array))
-        return _Tensor(self._constants[key], array.shape)
+        return _Tensor(self._program.constant(array), array.shape)
 
     def _call(self, call: Call) -> _Tensor | list[_Tensor]:
         callee = call.args[0]

@@ -4,6 +4,7 @@ A loop program from TVM computes each operation over its whole tensor before the
 Here it becomes:
 
 * element-wise operations are computed where they are used, unless that would repeat expensive work;
+* constants are laid out in panels as wide as a tile, so that they are read from front to back;
 * a reduction whose innermost output axis is contiguous computes a tile of ``rows`` x ``vectors`` vector registers, with
   the reduction loops outside and the tile unrolled inside; what follows element by element is done on the tile;
 * a reduction along contiguous memory sums into one vector first.
@@ -43,17 +44,36 @@ class Vectors:
     registers: int = 16
 
 
-def apply(function: tirx.PrimFunc, vectors: Vectors) -> tirx.PrimFunc:
-    """The scheduled form of a loop program."""
+@dataclass(frozen=True)
+class Scheduled:
+    """A scheduled loop program, and the parameters it wants packed: the columns of each panel, by parameter."""
+
+    function: tirx.PrimFunc
+    packed: dict[int, int]
+
+
+def apply(function: tirx.PrimFunc, vectors: Vectors, constants: frozenset[int] = frozenset()) -> Scheduled:
+    """The scheduled form of a loop program. ``constants`` are the parameters whose layout may be changed."""
     sch = s_tir.Schedule(tvm.IRModule({"main": function}))
     root = _root(sch)
     if root is None:
-        return function
+        return Scheduled(function, {})
     _inline(sch, root)
+    packed: dict[int, int] = {}
     for block in sch.get_child_blocks(root):
         if _is_reduction(sch.get(block)):
-            sch = _attempt(sch, block, vectors)
-    return sch.mod["main"]
+            sch = _attempt(sch, block, vectors, constants - packed.keys(), packed)
+    return Scheduled(sch.mod["main"], packed)
+
+
+def pack(array: np.ndarray, columns: int) -> np.ndarray:
+    """An array in panels of columns, each of which lies together: ``[…, n]`` becomes ``[n / columns, …, columns]``.
+
+    >>> pack(np.arange(8).reshape(2, 4), 2).tolist()
+    [[[0, 1], [4, 5]], [[2, 3], [6, 7]]]
+    """
+    panels = array.reshape(*array.shape[:-1], -1, columns)
+    return np.ascontiguousarray(np.moveaxis(panels, -2, 0))
 
 
 def _root(sch: s_tir.Schedule) -> SBlockRV | None:
@@ -177,23 +197,29 @@ class _Plan:
     column_first: bool
 
 
-def _attempt(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> s_tir.Schedule:
-    """A schedule with this reduction in registers, or ``sch`` itself when no rule fits."""
+def _attempt(
+    sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors, constants: frozenset[int], packed: dict[int, int]
+) -> s_tir.Schedule:
+    """A schedule with this reduction in registers, or ``sch`` itself when no rule fits. Adds to ``packed``."""
     for rule in (_tile, _accumulate):
         trial = sch.copy()
         try:
-            if rule(trial, block, vectors):
-                return trial
+            panels = rule(trial, block, vectors, constants)
         except Exception:  # TVM refuses a schedule in many ways, some of them by failing a check of its own
             continue
+        if panels is not None:
+            packed.update(panels)
+            return trial
     return sch
 
 
-def _accumulate(sch: s_tir.Schedule, block: SBlockRV, _vectors: Vectors) -> bool:
+def _accumulate(
+    sch: s_tir.Schedule, block: SBlockRV, _vectors: Vectors, _constants: frozenset[int]
+) -> dict[int, int] | None:
     """Sums into a local variable, or into a local row where the columns are contiguous, instead of into memory."""
     reduction = _Reduction.of(sch, block)
     if reduction is None:
-        return False
+        return None
     loops = sch.get_loops(block)
     column = reduction.column()
     row: list[LoopRV] = []
@@ -207,7 +233,7 @@ def _accumulate(sch: s_tir.Schedule, block: SBlockRV, _vectors: Vectors) -> bool
     sch.reorder(*outer, *reduce, *row)
     sch.reverse_compute_at(sch.cache_write(block, 0, "global"), outer[-1])
     sch.decompose_reduction(block, reduce[0])
-    return True
+    return {}
 
 
 def _sum_lanes_first(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> SBlockRV:
@@ -268,13 +294,14 @@ def _is_vectorisable(expr: tirx.expr.ExprOp) -> bool:
     return isinstance(expr, _VECTORISABLE) and all(_is_vectorisable(child) for child in analysis.children(expr))
 
 
-def _tile(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> bool:
+def _tile(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors, constants: frozenset[int]) -> dict[int, int] | None:
     """Computes a tile of vector registers at a time, and what follows on the tile."""
     block = _sum_lanes_first(sch, block, vectors)
     reduction = _Reduction.of(sch, block)
     plan = None if reduction is None else _plan(reduction, vectors)
     if reduction is None or plan is None:
-        return False
+        return None
+    packed = _pack_columns(sch, block, reduction, plan, constants)
     followers = _followers(sch, block)
     outer: list[LoopRV] = []
     reduce: list[LoopRV] = []
@@ -301,7 +328,32 @@ def _tile(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> bool:
     init = sch.decompose_reduction(block, reduce[0])
     _vectorise(sch, sch.get_loops(init)[-len(tile) :])
     _vectorise_copy(sch, copy, plan, len(outer))
-    return True
+    return packed
+
+
+def _pack_columns(
+    sch: s_tir.Schedule, block: SBlockRV, reduction: _Reduction, plan: _Plan, constants: frozenset[int]
+) -> dict[int, int]:
+    """Lays the constant operand of a tile out in panels as wide as the tile, so that it is read from front to back."""
+    columns = plan.vectors * plan.lanes
+    parameters = sch.mod["main"].params
+    for place, region in enumerate(sch.get(block).reads):
+        number = next((i for i, p in enumerate(parameters) if p.same_as(region.source)), None)
+        load = next((load for load in reduction.loads() if load.source.same_as(region.source)), None)
+        if number not in constants or number is None or load is None or not _is_matrix_of(load, reduction, plan.column):
+            continue
+        if reduction.extents[plan.column] > columns:
+            sch.transform_layout(block, ("read", place), lambda *i: [i[-1] // columns, *i[:-1], i[-1] % columns])
+            return {number: columns}
+    return {}
+
+
+def _is_matrix_of(load: TensorLoad, reduction: _Reduction, column: int) -> bool:
+    """Whether a load reads the column of its last index, and all of it."""
+    shape = analysis.buffer_shape(load.source)
+    axis = reduction.axes[column]
+    last = load.indices[-1]
+    return shape is not None and isinstance(last, Var) and last.same_as(axis) and shape[-1] == reduction.extents[column]
 
 
 def _vectorise(sch: s_tir.Schedule, loops: Sequence[LoopRV]) -> None:

@@ -18,7 +18,7 @@ from tvm import tirx
 from tvm.ir import Call, Expr, Op, PrimType, StringImm, TensorLoad, Var
 from tvm.tirx import stmt as st
 
-from .c_math import FLOAT_FUNCTIONS, integer_function
+from .c_math import FLOAT_FUNCTIONS, OWN_FUNCTIONS, integer_function
 from .errors import BuildError
 from .tir_analysis import reads_memory
 
@@ -466,9 +466,12 @@ class _Printer:
         base = FLOAT_FUNCTIONS.get(name)
         if base is None:
             raise BuildError(f"the function {name} of {dtype} values cannot be written in C")
-        wide = dtype == "float64"
-        callee, c_type = (base, "double") if wide else (f"{base}f", "float")
-        self.externs.add(f"{c_type} {callee}({', '.join([c_type] * len(args))});")
+        if dtype == "float64":
+            callee, c_type = base, "double"
+        else:
+            callee, c_type = OWN_FUNCTIONS.get(base, f"{base}f"), "float"
+        if callee not in OWN_FUNCTIONS.values():
+            self.externs.add(f"{c_type} {callee}({', '.join([c_type] * len(args))});")
         text = f"{callee}({', '.join(self._float_operand(a) for a in args)})"
         return (f"(outboard_half){text}", _UNARY) if dtype == "float16" else (text, _ATOM)
 
