@@ -1,6 +1,7 @@
 //! How commands end: results on standard output, errors for people on standard error and, with `--json`, for programs too.
 
 use outboard_host::{DeviceLost, Error};
+use outboard_link::LoadError;
 use outboard_tensor::TensorError;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -21,6 +22,8 @@ pub(crate) struct Failure {
 
 /// The request is wrong.
 const REQUEST: u8 = 1;
+/// The file was judged bad.
+const JUDGED: u8 = 3;
 
 impl Failure {
     /// Options that do not go together or lack something.
@@ -47,10 +50,29 @@ impl Failure {
         Self::request("OB0504", "unknown_code", message, "`outboard explain` lists the codes there are".to_owned())
     }
 
+    /// A result that cannot be printed: a fault of this program.
+    pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
+        let message = format!("a result cannot be printed: {error}");
+        Self::request("OB0506", "internal", message, "please report this, with the command and the file".to_owned())
+    }
+
     /// A simulated device that cannot do its work.
     pub(crate) fn worker(error: &dyn std::error::Error) -> Self {
         let help = "`outboard device worker` is started by sessions, with their memory as standard input and output";
         Self { exit: 2, ..Self::request("OB0505", "worker", error.to_string(), help.to_owned()) }
+    }
+
+    /// A standing device that cannot be set up.
+    pub(crate) fn standing(error: &dyn std::error::Error) -> Self {
+        let help = "choose another socket, or end the device that uses it".to_owned();
+        Self { exit: 2, ..Self::request("OB0507", "standing_device", error.to_string(), help) }
+    }
+
+    /// A file that a command has judged bad, and has said so.
+    pub(crate) fn judged() -> Self {
+        let mut failure = Self::request("", "judged", String::new(), String::new());
+        failure.exit = JUDGED;
+        failure
     }
 
     fn request(code: &'static str, kind: &'static str, message: String, help: String) -> Self {
@@ -136,6 +158,20 @@ fn lost_details(lost: &DeviceLost) -> Vec<(&'static str, Value)> {
     ]
 }
 
+impl From<&LoadError> for Failure {
+    fn from(error: &LoadError) -> Self {
+        let symbols = error.symbols();
+        Self {
+            code: error.code(),
+            kind: error.kind(),
+            exit: JUDGED,
+            message: error.to_string(),
+            help: format!("`outboard explain {}` tells more", error.code()),
+            details: if symbols.is_empty() { Vec::new() } else { vec![("symbols", json!(symbols))] },
+        }
+    }
+}
+
 impl From<TensorError> for Failure {
     fn from(error: TensorError) -> Self {
         Error::from(error).into()
@@ -144,6 +180,9 @@ impl From<TensorError> for Failure {
 
 /// Reports a failure and turns it into the exit status.
 pub(crate) fn failure(failure: &Failure, json: bool) -> ExitCode {
+    if failure.message.is_empty() {
+        return ExitCode::from(failure.exit);
+    }
     if json {
         // Whoever has closed the pipe wants no more.
         let _ = result(&failure.json());

@@ -1,20 +1,31 @@
 //! One file per command; none has logic of its own beyond its arguments and its output.
 
 mod bench;
+mod check;
 mod completions;
 mod device;
 mod devices;
 mod explain;
+mod exports;
 mod inputs;
+mod inspect;
+mod prelink;
 mod run;
 
 use crate::report::Failure;
 use clap::{ArgMatches, Subcommand};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Inspect(inspect::Args),
+    Check(check::Args),
+    Exports(exports::Args),
+    Prelink(prelink::Args),
     Bench(bench::Args),
     Devices(devices::Args),
     Explain(explain::Args),
@@ -27,6 +38,10 @@ impl Command {
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
+            Self::Inspect(args) => args.json,
+            Self::Check(args) => args.json,
+            Self::Exports(args) => args.json,
+            Self::Prelink(args) => args.json,
             Self::Bench(args) => args.wants_json(),
             Self::Devices(args) => args.json,
             Self::Explain(_) | Self::Completions(_) | Self::Device(_) => false,
@@ -38,6 +53,10 @@ impl Command {
 pub(crate) fn execute(command: Command, matches: &ArgMatches) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::execute(&args, matches.subcommand_matches("run")),
+        Command::Inspect(args) => inspect::execute(&args),
+        Command::Check(args) => check::execute(&args),
+        Command::Exports(args) => exports::execute(&args),
+        Command::Prelink(args) => prelink::execute(&args),
         Command::Bench(args) => bench::execute(&args, matches.subcommand_matches("bench")),
         Command::Devices(args) => devices::execute(&args),
         Command::Explain(args) => explain::execute(&args),
@@ -57,4 +76,43 @@ fn seconds(text: &str) -> Result<Duration, String> {
 fn micros(duration: Duration) -> f64 {
     // Nanoseconds are what the clock has; more digits would be noise.
     (duration.as_secs_f64() * 1e9).round() / 1e3
+}
+
+/// An address, decimal or with 0x, as an argument.
+fn address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let number = digits.map_or_else(|| text.parse().ok(), |digits| u64::from_str_radix(digits, 16).ok());
+    number.ok_or_else(|| "not an address, e.g. 0xC0000000".to_owned())
+}
+
+/// The bytes of a file.
+fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::unreadable(path, &error))
+}
+
+/// A result that is written beside its destination and gets its name when it is complete.
+struct Staged {
+    path: PathBuf,
+    file: tempfile::NamedTempFile,
+}
+
+impl Staged {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // The umask applies, as for any file that a program makes.
+        let file = tempfile::Builder::new()
+            .prefix(".outboard-")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder)
+            .map_err(|error| Failure::unwritable(path, &error))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    fn file(&mut self) -> &mut std::fs::File {
+        self.file.as_file_mut()
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        self.file.persist(&self.path).map(drop).map_err(|error| Failure::unwritable(&self.path, &error.error))
+    }
 }

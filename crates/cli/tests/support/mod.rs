@@ -4,8 +4,9 @@
 
 use outboard_host::{Deadlines, Session, SessionOptions, SimOptions, simulated};
 use outboard_tensor::{Tensor, TensorView};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -55,16 +56,34 @@ pub fn module(source: &str) -> PathBuf {
     target
 }
 
-/// Runs the program with these arguments, in an empty folder of its own when `folder` is `None`.
+/// Runs the program with these arguments in a folder. A program that has not ended after a minute is ended, and the test fails.
 pub fn outboard(folder: &Path, args: &[&str]) -> Output {
-    Command::new(PROGRAM)
+    let mut child = Command::new(PROGRAM)
         .current_dir(folder)
         .args(args)
         .env_remove("OUTBOARD_LOG")
         .env_remove("OUTBOARD_DEVICE_PROGRAM")
         .env_remove("OUTBOARD_DEVICE_TRACE")
-        .output()
-        .unwrap()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let watchdog =
+        Command::new("sh").args(["-c", &format!("sleep 60; kill {}", child.id())]).stdin(Stdio::null()).spawn();
+    let mut watchdog = watchdog.unwrap();
+    // Both streams are read at once: a program that fills one must not wait for the other.
+    let mut err = child.stderr.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        err.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let mut output = child.wait_with_output().unwrap();
+    output.stderr = reader.join().unwrap().unwrap();
+    watchdog.kill().unwrap();
+    watchdog.wait().unwrap();
+    assert!(output.status.code().is_some(), "outboard {args:?} did not end by itself: {}", stderr(&output));
+    output
 }
 
 pub fn stdout(output: &Output) -> String {

@@ -1,12 +1,11 @@
 //! Outputs of `outboard run`: where they go, written whole or not at all.
 
 use super::inputs::has_extension;
+use crate::commands::Staged;
 use crate::report::Failure;
 use outboard_host::Outputs;
 use outboard_tensor::{Element, Shape, TensorView};
-use std::fs::Permissions;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Most values of an output that the summary shows.
@@ -31,9 +30,7 @@ pub(super) fn write(files: &[PathBuf], ran: &Outputs<'_>) -> Result<Vec<PathBuf>
         _ => files.to_vec(),
     };
     let staged = paths.iter().zip(ran.views()).map(|(path, view)| stage(path, &view)).collect::<Result<Vec<_>, _>>()?;
-    for (path, file) in paths.iter().zip(staged) {
-        file.persist(path).map_err(|error| Failure::unwritable(path, &error.error))?;
-    }
+    staged.into_iter().try_for_each(Staged::finish)?;
     Ok(paths)
 }
 
@@ -44,8 +41,8 @@ fn numbered(path: &Path, index: usize) -> PathBuf {
     path.with_file_name(format!("{stem}.{index}{extension}"))
 }
 
-/// Writes a tensor beside its destination, under a name of its own.
-fn stage(path: &Path, view: &TensorView<'_>) -> Result<tempfile::NamedTempFile, Failure> {
+/// Writes a tensor, under a name of its own until it is complete.
+fn stage(path: &Path, view: &TensorView<'_>) -> Result<Staged, Failure> {
     let npy;
     let bytes = if has_extension(path, "bin") {
         view.bytes()
@@ -53,16 +50,9 @@ fn stage(path: &Path, view: &TensorView<'_>) -> Result<tempfile::NamedTempFile, 
         npy = view.to_npy()?;
         &npy
     };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = |error: std::io::Error| Failure::unwritable(path, &error);
-    // The umask applies, as for any file that a program makes.
-    let mut file = tempfile::Builder::new()
-        .prefix(".outboard-")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(failed)?;
-    file.write_all(bytes).and_then(|()| file.flush()).map_err(failed)?;
-    Ok(file)
+    let mut staged = Staged::create(path)?;
+    staged.file().write_all(bytes).map_err(|error| Failure::unwritable(path, &error))?;
+    Ok(staged)
 }
 
 /// The first values of an output, for the summary.

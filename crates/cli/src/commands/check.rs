@@ -1,0 +1,85 @@
+//! `outboard check FILE`: judge a module or firmware before it meets a board.
+
+use super::exports::offered;
+use super::read_file;
+use crate::report::{self, Failure};
+use outboard_link::check::{CheckReport, CheckRequest, Profile, check};
+use outboard_link::export_sets::ExportSets;
+use outboard_link::target::Target;
+use std::path::PathBuf;
+
+/// Judge a module or a firmware before it meets a board.
+///
+/// Every finding has a code (outboard explain CODE prints its page), a place and a fix. The file is also loaded into memory of this
+/// program, at a board's addresses, and what a loader refuses is a finding. The exit code is 3 when there is an error.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  outboard check lib0.out
+  outboard check lib0.out --exports seed --json
+  outboard check firmware.elf --profile remoteproc")]
+pub(crate) struct Args {
+    /// The file.
+    file: PathBuf,
+
+    /// What it is judged as.
+    #[arg(long, value_enum, default_value_t = ProfileName::C7x)]
+    profile: ProfileName,
+
+    /// What the device offers: the name of an export set, or a JSON file of symbols. Without it, the set of the simulated device for
+    /// modules of this machine's CPU and that of the original firmware for C7x modules.
+    #[arg(long, value_name = "SET|FILE")]
+    exports: Option<String>,
+
+    /// Print JSON on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ProfileName {
+    /// A module for the C7x service, on a board or simulated.
+    C7x,
+    /// A firmware that Linux' remoteproc starts.
+    Remoteproc,
+}
+
+pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
+    let file = read_file(&args.file)?;
+    let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy().into_owned();
+    let (target, sets) = (Target::am67a(), ExportSets::builtin());
+    let exports = offered(args.exports.as_deref(), &file, &sets)?;
+    let profile = match args.profile {
+        ProfileName::C7x => Profile::C7x,
+        ProfileName::Remoteproc => Profile::Remoteproc,
+    };
+    let request = CheckRequest { file: &file, name: &name, profile, target: &target, exports: &exports, sets: &sets };
+    let judged = check(&request);
+    if args.json {
+        report::result(&serde_json::to_value(&judged).map_err(|error| Failure::internal(&error))?)?;
+    } else {
+        report::print(&text(&name, &judged))?;
+    }
+    if judged.errors == 0 { Ok(()) } else { Err(Failure::judged()) }
+}
+
+/// The judgement as a person reads it.
+fn text(name: &str, judged: &CheckReport) -> String {
+    let mut page: String = judged.findings.iter().map(|finding| format!("{finding}\n")).collect();
+    if let Some(budget) = &judged.budget {
+        page += &format!("memory on {}, in bytes:\n", budget.target);
+        page += &row("what", "where", &["needed", "limit", "headroom"]);
+        for line in &budget.rows {
+            let figures = [line.needed.to_string(), line.limit.to_string(), line.headroom.to_string()];
+            page += &row(line.what, line.place, &[&figures[0], &figures[1], &figures[2]]);
+        }
+    }
+    if !judged.satisfied_by.is_empty() {
+        page += &format!("its imports are satisfied by: {}\n", judged.satisfied_by.join(", "));
+    }
+    page + &format!("{name}: {} error(s), {} warning(s)\n", judged.errors, judged.warnings)
+}
+
+fn row(what: &str, place: &str, [needed, limit, headroom]: &[&str; 3]) -> String {
+    format!("  {what:<38} {place:<14} {needed:>12} {limit:>12} {headroom:>12}\n")
+}
