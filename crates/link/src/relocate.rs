@@ -70,14 +70,17 @@ pub(crate) fn relocate(pass: &Pass<'_, '_>, memory: &mut dyn TargetMemory) -> Re
         while let Some(raw) = entries.first() {
             let mut window = pass.open_window(raw, done, memory)?;
             let count = pass.apply_run(entries, &mut window, &mut counts);
-            done += count;
             entries = entries.get(count..).unwrap_or(&[]);
+            done += count;
             // The run ends where the window ends, where a relocation has a fault, or within eight bytes of the window's end.
-            if let Some(raw) = entries.first()
-                && pass.apply_one(raw, done, &mut window, &mut counts)?
-            {
-                done += 1;
+            let Some(raw) = entries.first() else { break };
+            if pass.apply_one(raw, done, &mut window, &mut counts)? {
                 entries = entries.get(1..).unwrap_or(&[]);
+                done += 1;
+            } else if count == 0 {
+                // A window always takes the relocation it was opened for.
+                let (address, len) = (window.run_start(), window.bytes.len() as u64);
+                return Err(LoadError::MemoryFault { address, len }.into());
             }
         }
     }
@@ -120,7 +123,7 @@ impl Pass<'_, '_> {
         if self.image.machine.one_block() && !segment.writable() {
             return Err(LoadError::TextRelocation { what: row.name, place: rela.offset }.into());
         }
-        let (start, end) = if inside + size <= segment.filesz {
+        let (start, end) = if inside < segment.filesz && inside + size <= segment.filesz {
             (0, segment.filesz)
         } else {
             (inside, (inside + 8).min(segment.memsz))

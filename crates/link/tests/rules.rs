@@ -293,6 +293,21 @@ fn several_modules_live_at_once_and_keep_their_own_bytes() {
 }
 
 #[test]
+fn a_relocation_that_writes_nothing_may_stand_in_zeroed_memory() {
+    let mut image = ImageBuilder::new(machine::C7X);
+    let text = image.segment(SegmentSpec::new(RX, vec![0x11; 64]));
+    let bss = image.segment(SegmentSpec::zeroed(RW, 64));
+    let symbol = image.section_symbol(text);
+    for offset in [0, 60, 63] {
+        image.relocate(RelocationSpec::new(bss, offset, 0, symbol, 0));
+    }
+    let (module, _) = loaded(&image.build(), &ExportTable::new());
+    assert_eq!(module.relocations()["R_C7X_NONE"], 3);
+    image.relocate(RelocationSpec::new(bss, 64, 0, symbol, 0));
+    assert_eq!(refused(&image.build(), &ExportTable::new()).kind(), "reloc_out_of_segment");
+}
+
+#[test]
 fn strict_mode_refuses_branch_targets_with_low_bits_and_the_usual_mode_drops_them() {
     let (mut image, text, _) = small();
     let symbol = image.section_symbol(text);

@@ -1,0 +1,6 @@
+//! The loader under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = outboard_fuzz::load::run(data);
+});
