@@ -70,6 +70,8 @@ fn fixtures(folder: &Path) {
 fn p26_the_examples_of_the_pages_run_and_end_as_they_say() {
     let folder = tempfile::tempdir().unwrap();
     fixtures(folder.path());
+    // Somebody listens at the socket of a page.
+    let _listener = std::os::unix::net::UnixListener::bind(folder.path().join("dsp.socket")).unwrap();
     let pages = here().join("../../docs/reference/codes");
     let mut ran = 0;
     for page in std::fs::read_dir(pages).unwrap() {

@@ -240,3 +240,64 @@ fn a_socket_in_use_is_refused_and_one_left_behind_is_replaced() {
     assert_eq!(bad.status.code(), Some(1));
     assert!(support::stderr(&bad).contains("there is no such fault"), "{}", support::stderr(&bad));
 }
+
+/// Runs the program against a device and returns its output; the exit status must be the expected one.
+fn cli(device: &Device, status: i32, arguments: &[&str]) -> std::process::Output {
+    let name = format!("sim:{}", device.socket().display());
+    let output = support::outboard(device.folder.path(), &[arguments, &["--device", &name]].concat());
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", support::stderr(&output));
+    output
+}
+
+#[test]
+fn load_infer_and_unload_are_separate_commands_on_a_device_that_keeps_its_modules() {
+    let device = Device::start(&["--shared"]);
+    let (x, probabilities, _) = d4();
+    std::fs::write(device.folder.path().join("x.npy"), x.view().to_npy().unwrap()).unwrap();
+    let d4_file = module("handwritten/d4.c").display().to_string();
+    assert_eq!(support::stdout(&cli(&device, 0, &["load", &d4_file])), "1\n");
+    let ran = cli(&device, 0, &["infer", "1", "--input", "x.npy", "--output", "y.npy", "--json"]);
+    assert_eq!(support::json(&ran)["num_outputs"], 2);
+    let file = std::fs::read(device.folder.path().join("y.0.npy")).unwrap();
+    let values = outboard_tensor::Tensor::from_npy(&file).unwrap().values::<f32>().unwrap();
+    assert!(support::close(&values, &probabilities), "{values:?}");
+    assert_eq!(support::json(&cli(&device, 0, &["status", "--json"]))["jobs_completed"], 1);
+    let top = support::json(&cli(&device, 0, &["top", "--json"]));
+    assert_eq!((top["devices"][0]["modules"].as_u64(), top["devices"][0]["client"].as_u64()), (Some(1), Some(0)));
+    let hops = support::json(&cli(&device, 0, &["ping", "--hops", "--count", "20", "--json"]));
+    assert_eq!(hops["times"]["in_the_device"]["samples"], 20);
+    cli(&device, 0, &["unload", "1"]);
+    let refused = cli(&device, 2, &["infer", "1", "--input", "x.npy"]);
+    assert!(support::stderr(&refused).contains("ERR_HANDLE"), "{}", support::stderr(&refused));
+    assert!(support::stdout(&cli(&device, 0, &["trace"])).contains("Unloaded module handle=1"));
+    let isolated = Device::start(&[]);
+    let refused = cli(&isolated, 1, &["load", &d4_file]);
+    assert!(support::stderr(&refused).contains("forgets its modules"), "{}", support::stderr(&refused));
+}
+
+#[test]
+fn a_client_killed_while_its_module_runs_takes_its_device_process_along() {
+    let device = Device::start(&[]);
+    let (x, ..) = d4();
+    std::fs::write(device.folder.path().join("x.npy"), x.view().to_npy().unwrap()).unwrap();
+    let mut client = Command::new(PROGRAM)
+        .current_dir(device.folder.path())
+        .arg("run")
+        .arg(module("faults/infinite_loop.c"))
+        .args(["--input", "x.npy", "--timeout", "60", "--device"])
+        .arg(format!("sim:{}", device.socket().display()))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut process = 0;
+    eventually("its module runs", || {
+        let rows = list_devices(&device.socket()).unwrap();
+        let Some(row) = rows.first().filter(|row| row.client == client.id()) else { return false };
+        process = row.process;
+        read_trace(&device.socket(), process, 0).is_ok_and(|(text, _)| text.contains("INFER module=1"))
+    });
+    client.kill().unwrap();
+    client.wait().unwrap();
+    eventually("its row disappears", || list_devices(&device.socket()).unwrap().is_empty());
+    eventually("its process is gone", || !PathBuf::from(format!("/proc/{process}")).exists());
+}

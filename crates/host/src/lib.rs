@@ -48,7 +48,7 @@ pub use manifest::{Manifest, TensorSpec};
 pub use module::{IoSizes, Module};
 pub use options::{Deadlines, RunOptions, SessionOptions};
 pub use printf::ModuleText;
-pub use session::{DeviceStatus, Input, InputBuffer, Outputs, Pong, Session};
+pub use session::{DeviceStatus, Hops, Input, InputBuffer, Outputs, Pong, Session};
 pub use sim::{PROGRAM_VARIABLE, SimOptions, simulated};
 pub use standing::{DeviceRow, list_devices, read_trace, standing};
 pub use transport::{Event, Transport, Wait};

@@ -5,7 +5,7 @@ use crate::carveout::Carveout;
 use crate::lost::{Loss, LossCause};
 use crate::transport::{Event, Transport, Wait};
 use crate::{Buffer, Error};
-use outboard_shm::{DeviceState, Object, Port, Received, RingError, Side, WaitPolicy};
+use outboard_shm::{DeviceState, Object, Port, Received, RingError, Side, Statistics, WaitPolicy};
 use outboard_wire::MAX_MESSAGE;
 use std::time::{Duration, Instant};
 
@@ -103,6 +103,14 @@ impl<P: Peer> Transport for SharedMemory<P> {
 
     fn process(&self) -> Option<u32> {
         self.peer.process()
+    }
+
+    fn keeps_modules(&self) -> bool {
+        self.peer.outlives_sessions()
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.port.statistics())
     }
 
     fn start(&mut self, wait: &Wait<'_>) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 use crate::arena::Room;
 use crate::lost::Loss;
 use crate::{Buffer, Error};
+use outboard_shm::Statistics;
 use outboard_wire::MAX_MESSAGE;
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,16 @@ pub trait Transport: Send {
 
     /// Process id of the device, when it is a process of this machine.
     fn process(&self) -> Option<u32> {
+        None
+    }
+
+    /// Whether modules stay loaded when a session ends, as on the board.
+    fn keeps_modules(&self) -> bool {
+        false
+    }
+
+    /// What the device says about itself, when it publishes that.
+    fn statistics(&self) -> Option<Statistics> {
         None
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// First word of a control object: "OBC7".
 const MAGIC: u32 = 0x3743_424F;
 /// Bumped whenever the layout of this module or of the ring changes.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 /// Mailbox word with which the host asks the device to shut down.
 const SHUTDOWN: u32 = 1;
 
@@ -89,6 +89,13 @@ pub enum Side {
     Device,
 }
 
+/// Now, in nanoseconds of the system's monotonic clock: the same for every process of the machine.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let (seconds, nanoseconds) = (u64::try_from(now.tv_sec).unwrap_or(0), u64::try_from(now.tv_nsec).unwrap_or(0));
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
+}
+
 /// What a device publishes about itself, for whoever watches it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
@@ -106,19 +113,34 @@ pub struct Statistics {
     pub fast_free: u64,
     /// Nanoseconds spent running module code.
     pub busy_ns: u64,
+    /// When the device took the last message from its ring, in nanoseconds of the system's monotonic clock.
+    pub received_at: u64,
+    /// When it put the last reply into the host's ring, on the same clock.
+    pub replied_at: u64,
 }
 
 impl Statistics {
-    const FIELDS: usize = 7;
+    const FIELDS: usize = 9;
 
     fn words(&self) -> [u64; Self::FIELDS] {
-        let Self { uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns } = *self;
-        [uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns]
+        let Self {
+            uptime_ms,
+            jobs_completed,
+            jobs_failed,
+            modules,
+            main_free,
+            fast_free,
+            busy_ns,
+            received_at,
+            replied_at,
+        } = *self;
+        [uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns, received_at, replied_at]
     }
 
     fn from_words(words: [u64; Self::FIELDS]) -> Self {
-        let [uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns] = words;
-        Self { uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns }
+        let [uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns, received_at, replied_at] =
+            words;
+        Self { uptime_ms, jobs_completed, jobs_failed, modules, main_free, fast_free, busy_ns, received_at, replied_at }
     }
 }
 

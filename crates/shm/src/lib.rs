@@ -16,7 +16,7 @@ mod ring;
 mod socket;
 mod trace;
 
-pub use control::{ControlError, DeviceState, Port, Received, Side, Statistics, WaitPolicy};
+pub use control::{ControlError, DeviceState, Port, Received, Side, Statistics, WaitPolicy, monotonic_ns};
 pub use crash::CrashRecord;
 pub use map::{MapError, Mapping, Object, Protection};
 pub use ring::{MESSAGE_BYTES, RingError};

@@ -5,7 +5,7 @@ use super::{cpu, crash};
 use crate::platform::{Entry, Incoming, Platform, Statistics, Step};
 use core::fmt;
 use outboard_link::{ExportTable, LoadedModule, Machine};
-use outboard_shm::{DeviceState, MESSAGE_BYTES, Mapping, Port, Protection, Received, WaitPolicy};
+use outboard_shm::{DeviceState, MESSAGE_BYTES, Mapping, Port, Protection, Received, WaitPolicy, monotonic_ns};
 use std::string::{String, ToString};
 use std::time::{Duration, Instant};
 use std::vec::Vec;
@@ -34,6 +34,8 @@ pub(super) struct SimMachine {
     regions: Vec<Mapping>,
     faults: Faults,
     busy: Duration,
+    received_at: u64,
+    replied_at: u64,
     page: u64,
     started: Instant,
     traced: bool,
@@ -46,7 +48,19 @@ impl SimMachine {
         // Asking for the page size may open a file, which a confined process cannot.
         let page = rustix::param::page_size() as u64;
         let (busy, started) = (Duration::ZERO, Instant::now());
-        Self { port, exports, board_exports, regions, faults, busy, page, started, traced }
+        Self {
+            port,
+            exports,
+            board_exports,
+            regions,
+            faults,
+            busy,
+            received_at: 0,
+            replied_at: 0,
+            page,
+            started,
+            traced,
+        }
     }
 
     /// Waits for a message without any fault.
@@ -55,6 +69,7 @@ impl SimMachine {
         let received = self.port.receive(buffer, Some(Instant::now() + RECEIVE), WaitPolicy::default(), &mut || true);
         match received {
             Ok(Received::Message(len)) => {
+                self.received_at = monotonic_ns();
                 let code = buffer.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
                 crash::note_message(if len >= 4 { code } else { 0 });
                 Incoming::Message(len)
@@ -128,6 +143,7 @@ impl Platform for SimMachine {
                 self.suffer(fate);
             }
         }
+        self.replied_at = monotonic_ns();
         // A host that lets the ring fill up has stopped listening; the reply is lost as it would be on a full vring.
         if let Err(error) = self.port.send(reply) {
             self.trace(format_args!("[COMPUTE] reply lost: {error}"));
@@ -229,6 +245,8 @@ impl Platform for SimMachine {
             main_free,
             fast_free,
             busy_ns: u64::try_from(self.busy.as_nanos()).unwrap_or(u64::MAX),
+            received_at: self.received_at,
+            replied_at: self.replied_at,
         });
     }
 

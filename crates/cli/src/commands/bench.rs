@@ -57,7 +57,7 @@ impl Args {
 
 pub(crate) fn execute(args: &Args, matches: Option<&ArgMatches>) -> Result<(), Failure> {
     let What::Call(call) = &args.what;
-    let given = inputs::read(&call.call, matches.and_then(|matches| matches.subcommand_matches("call")))?;
+    let given = inputs::read(&call.call.inputs, matches.and_then(|matches| matches.subcommand_matches("call")))?;
     let options = SessionOptions { deadlines: Deadlines::all(Duration::from_secs(60)) };
     let mut session = Session::open(simulated(SimOptions::default())?, options)?;
     let module = call.call.load(&mut session)?;

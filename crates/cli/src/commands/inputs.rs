@@ -18,6 +18,13 @@ pub(super) struct CallArgs {
     #[arg(long = "module", short = 'm', value_name = "MODULE", conflicts_with = "module")]
     module_option: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(super) inputs: InputArgs,
+}
+
+/// Arguments that name inputs.
+#[derive(Debug, clap::Args)]
+pub(super) struct InputArgs {
     /// An input: a .npy file, or a raw file followed by --shape and --dtype. In the order of the parameters, or NAME=FILE.
     #[arg(long, short, value_name = "[NAME=]FILE")]
     input: Vec<String>,
@@ -63,7 +70,7 @@ pub(super) struct GivenInput {
 }
 
 /// Reads the files and attaches each --shape and --dtype to the input before it.
-pub(super) fn read(args: &CallArgs, matches: Option<&ArgMatches>) -> Result<Vec<GivenInput>, Failure> {
+pub(super) fn read(args: &InputArgs, matches: Option<&ArgMatches>) -> Result<Vec<GivenInput>, Failure> {
     let places = |id: &str| -> Vec<usize> {
         matches.and_then(|matches| matches.indices_of(id)).map(Iterator::collect).unwrap_or_default()
     };

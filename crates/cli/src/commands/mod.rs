@@ -4,13 +4,17 @@ mod bench;
 mod check;
 mod completions;
 mod device;
+mod device_args;
 mod devices;
 mod explain;
 mod exports;
 mod inputs;
 mod inspect;
+mod ping;
 mod prelink;
 mod run;
+mod steps;
+mod watch;
 
 use crate::report::Failure;
 use clap::{ArgMatches, Subcommand};
@@ -22,12 +26,19 @@ use std::time::Duration;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Load(steps::LoadArgs),
+    Infer(steps::InferArgs),
+    Unload(steps::UnloadArgs),
     Inspect(inspect::Args),
     Check(check::Args),
     Exports(exports::Args),
     Prelink(prelink::Args),
     Bench(bench::Args),
     Devices(devices::Args),
+    Ping(ping::Args),
+    Status(watch::StatusArgs),
+    Top(watch::TopArgs),
+    Trace(watch::TraceArgs),
     Explain(explain::Args),
     Completions(completions::Args),
     Device(device::Args),
@@ -37,14 +48,20 @@ impl Command {
     /// Whether the result, and an error, go to standard output as JSON.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
-            Self::Run(args) => args.json,
+            Self::Run(args) => args.result.json,
+            Self::Load(args) => args.json,
+            Self::Infer(args) => args.wants_json(),
+            Self::Unload(args) => args.json,
+            Self::Ping(args) => args.json,
+            Self::Status(args) => args.json,
+            Self::Top(args) => args.json,
             Self::Inspect(args) => args.json,
             Self::Check(args) => args.json,
             Self::Exports(args) => args.json,
             Self::Prelink(args) => args.json,
             Self::Bench(args) => args.wants_json(),
             Self::Devices(args) => args.json,
-            Self::Explain(_) | Self::Completions(_) | Self::Device(_) => false,
+            Self::Explain(_) | Self::Completions(_) | Self::Device(_) | Self::Trace(_) => false,
         }
     }
 }
@@ -53,6 +70,13 @@ impl Command {
 pub(crate) fn execute(command: Command, matches: &ArgMatches) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::execute(&args, matches.subcommand_matches("run")),
+        Command::Load(args) => steps::load(&args),
+        Command::Infer(args) => steps::infer(&args, matches.subcommand_matches("infer")),
+        Command::Unload(args) => steps::unload(&args),
+        Command::Ping(args) => ping::execute(&args),
+        Command::Status(args) => watch::status(&args),
+        Command::Top(args) => watch::top(&args),
+        Command::Trace(args) => watch::trace(&args),
         Command::Inspect(args) => inspect::execute(&args),
         Command::Check(args) => check::execute(&args),
         Command::Exports(args) => exports::execute(&args),

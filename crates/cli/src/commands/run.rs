@@ -6,7 +6,7 @@ use super::inputs;
 use crate::progress::Spinner;
 use crate::report::{self, Failure};
 use clap::ArgMatches;
-use outboard_host::{Deadlines, Input, Outputs, RunOptions, Session, SessionOptions, SimOptions, simulated};
+use outboard_host::{Input, Module, Outputs, RunOptions, Session};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -31,17 +31,27 @@ pub(crate) struct Args {
     #[command(flatten)]
     call: inputs::CallArgs,
 
+    #[command(flatten)]
+    device: super::device_args::DeviceArgs,
+
+    #[command(flatten)]
+    pub(super) result: CallResult,
+
+    /// Deadline, in seconds, of the start, of the load and of the run.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::seconds)]
+    timeout: Duration,
+}
+
+/// How often a module runs, and where its outputs go.
+#[derive(Debug, clap::Args)]
+pub(super) struct CallResult {
     /// Where an output goes: .npy, or raw when it ends in .bin.
     #[arg(long, short, value_name = "FILE")]
     output: Vec<PathBuf>,
 
     /// Run the module this often in one call; the cycles are those of a warm run.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    repeat: u16,
-
-    /// Deadline, in seconds, of the start, of the load and of the run.
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::seconds)]
-    timeout: Duration,
+    pub(super) repeat: u16,
 
     /// Print JSON on standard output.
     #[arg(long)]
@@ -49,32 +59,45 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn execute(args: &Args, matches: Option<&ArgMatches>) -> Result<(), Failure> {
-    let given = inputs::read(&args.call, matches)?;
-    let options = SessionOptions { deadlines: Deadlines::all(args.timeout) };
-    let mut session = Session::open(simulated(SimOptions::default())?, options)?;
+    let given = inputs::read(&args.call.inputs, matches)?;
+    let mut session = args.device.open(args.timeout)?;
     let loading = Instant::now();
     let module = args.call.load(&mut session)?;
     let load_time = loading.elapsed();
 
     let tensors = inputs::tensors(given, module.manifest())?;
-    outputs::check_count(&args.output, module.manifest().map(|manifest| manifest.outputs.len()))?;
+    outputs::check_count(&args.result.output, module.manifest().map(|manifest| manifest.outputs.len()))?;
+    let inputs: Vec<Input<'_>> = tensors.iter().map(Input::from).collect();
+    let options = RunOptions::repeat(args.result.repeat);
+    call(&mut session, &module, &inputs, &options, &args.result, Some(load_time))?;
+    session.unload(module)?;
+    Ok(session.close()?)
+}
+
+/// Calls a module, shows what it printed and hands its outputs over.
+pub(super) fn call(
+    session: &mut Session,
+    module: &Module,
+    inputs: &[Input<'_>],
+    options: &RunOptions,
+    result: &CallResult,
+    load_time: Option<Duration>,
+) -> Result<(), Failure> {
+    let device = session.device().to_owned();
     let spinner = Spinner::start(format!("running {}", module.name()));
-    let options = RunOptions::repeat(args.repeat);
-    let outcome = session.run_with(&module, &tensors.iter().map(Input::from).collect::<Vec<_>>(), &options);
+    let outcome = session.run_with(module, inputs, options);
     drop(spinner);
     let ran = outcome.map(|outputs| {
         show_text(outputs.text());
-        finish(args, &outputs, load_time)
+        finish(result, &device, &outputs, load_time)
     });
     match ran {
-        Ok(finished) => finished?,
+        Ok(finished) => finished,
         Err(error) => {
             show_text(session.module_text());
-            return Err(error.into());
+            Err(error.into())
         }
     }
-    session.unload(module)?;
-    Ok(session.close()?)
 }
 
 /// What the module printed belongs on standard error, byte for byte.
@@ -90,9 +113,9 @@ fn show_text(text: &outboard_host::ModuleText) {
     }
 }
 
-fn finish(args: &Args, ran: &Outputs<'_>, load_time: Duration) -> Result<(), Failure> {
+fn finish(args: &CallResult, device: &str, ran: &Outputs<'_>, load_time: Option<Duration>) -> Result<(), Failure> {
     let files = outputs::write(&args.output, ran)?;
-    say_summary(args, ran, &files);
+    say_summary(args, device, ran, &files);
     if !args.json {
         return Ok(());
     }
@@ -121,20 +144,20 @@ fn finish(args: &Args, ran: &Outputs<'_>, load_time: Duration) -> Result<(), Fai
         "cycles": ran.cycles(),
         "num_outputs": ran.len(),
         "outputs": described,
-        "device": "sim",
+        "device": device,
         "cycles_are": "monotonic time of this machine at the clock of the target",
         "repeat": args.repeat,
         "timing": {
-            "load_us": super::micros(load_time),
+            "load_us": load_time.map(super::micros),
             "round_trip_us": super::micros(ran.round_trip()),
         },
     }))
 }
 
-fn say_summary(args: &Args, ran: &Outputs<'_>, files: &[PathBuf]) {
+fn say_summary(args: &CallResult, device: &str, ran: &Outputs<'_>, files: &[PathBuf]) {
     let times = if args.repeat > 1 { format!(" (run {} times)", args.repeat) } else { String::new() };
     report::say(&format!(
-        "ran on the simulated device (sim): {} cycles{times}, round trip {:.1} us, {} output(s)",
+        "ran on the simulated device ({device}): {} cycles{times}, round trip {:.1} us, {} output(s)",
         ran.cycles(),
         super::micros(ran.round_trip()),
         ran.len()

@@ -8,7 +8,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// The program under test; it is the device, too.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_outboard");
@@ -69,21 +70,32 @@ pub fn outboard(folder: &Path, args: &[&str]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let watchdog =
-        Command::new("sh").args(["-c", &format!("sleep 60; kill {}", child.id())]).stdin(Stdio::null()).spawn();
-    let mut watchdog = watchdog.unwrap();
     // Both streams are read at once: a program that fills one must not wait for the other.
-    let mut err = child.stderr.take().unwrap();
-    let reader = std::thread::spawn(move || {
+    let (out, err) = (reader(child.stdout.take().unwrap()), reader(child.stderr.take().unwrap()));
+    let until = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if Instant::now() > until {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let (stdout, stderr) = (out.join().unwrap(), err.join().unwrap());
+    let status =
+        status.unwrap_or_else(|| panic!("outboard {args:?} did not end: {}", String::from_utf8_lossy(&stderr)));
+    Output { status, stdout, stderr }
+}
+
+fn reader(mut source: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        err.read_to_end(&mut bytes).map(|_| bytes)
-    });
-    let mut output = child.wait_with_output().unwrap();
-    output.stderr = reader.join().unwrap().unwrap();
-    watchdog.kill().unwrap();
-    watchdog.wait().unwrap();
-    assert!(output.status.code().is_some(), "outboard {args:?} did not end by itself: {}", stderr(&output));
-    output
+        source.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
 }
 
 pub fn stdout(output: &Output) -> String {

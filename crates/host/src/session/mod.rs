@@ -14,13 +14,14 @@ use crate::arena::Room;
 use crate::{Buffer, DeviceLost, Error, IoSizes, Loss, Manifest, Module, ModuleText, SessionOptions, Transport, Wait};
 use exchange::{Link, NoReply, Reply};
 use inputs::StagedInputs;
+use outboard_shm::monotonic_ns;
 use outboard_wire::{
     DynLoad, DynLoadReply, DynUnload, Header, MAX_MESSAGE, MessageType, PrintfHeader, SetPrintfBuf, SharedMap, Status,
     StatusReply, Version,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
 /// Numbers every start of every device of this process, so that handles cannot be mistaken for one another.
@@ -39,6 +40,17 @@ pub struct Pong {
     pub uptime: Duration,
     /// Time from sending the request to receiving the answer.
     pub round_trip: Duration,
+}
+
+/// Where the time of a message and its reply goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hops {
+    /// From the host's call until the device took the message from its ring.
+    pub to_device: Duration,
+    /// In the device: until the reply was in the host's ring.
+    pub in_device: Duration,
+    /// Until the host had the reply.
+    pub to_host: Duration,
 }
 
 /// Answer to GET_STATUS.
@@ -138,6 +150,24 @@ impl Session {
         self.link.transport.process()
     }
 
+    /// Whether modules stay loaded when the session ends, as on the board.
+    pub fn keeps_modules(&self) -> bool {
+        self.link.transport.keeps_modules()
+    }
+
+    /// A module that an earlier session loaded and left: `handle` is what the device calls it. Nothing else is known about it, so
+    /// its calls are checked by the device only.
+    pub fn attach(&self, handle: u32) -> Module {
+        Module {
+            handle,
+            epoch: self.epoch.unwrap_or(0),
+            name: format!("module {handle}"),
+            io: None,
+            manifest: None,
+            warnings: Vec::new(),
+        }
+    }
+
     /// Protocol version of the device.
     pub fn version(&self) -> Version {
         self.version
@@ -224,6 +254,33 @@ impl Session {
         let (reply, round_trip) = pong.map_err(|none| self.no_reply(none, "PING", limit, None))?;
         let uptime = Duration::from_millis(reply.uptime_ms.get().into());
         Ok(Pong { version: reply.version(), uptime, round_trip })
+    }
+
+    /// Where the time of a PING goes. `None` when the device does not publish when it received and replied.
+    ///
+    /// # Errors
+    /// No answer.
+    pub fn ping_hops(&mut self) -> Result<Option<Hops>, Error> {
+        self.ensure_running()?;
+        let before = monotonic_ns();
+        self.ping()?;
+        let after = monotonic_ns();
+        // The device publishes after it has replied, so the numbers of this exchange may lie a moment ahead.
+        let until = Instant::now() + Duration::from_millis(50);
+        loop {
+            let Some(known) = self.link.transport.statistics() else { return Ok(None) };
+            if known.received_at >= before && known.replied_at >= known.received_at && known.replied_at <= after {
+                return Ok(Some(Hops {
+                    to_device: Duration::from_nanos(known.received_at - before),
+                    in_device: Duration::from_nanos(known.replied_at - known.received_at),
+                    to_host: Duration::from_nanos(after - known.replied_at),
+                }));
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Asks the device for its job counters.
