@@ -14,9 +14,9 @@ const SCANNED_WORDS: u32 = 4096;
 impl<M: Memory> Machine<M> {
     /// The frames from the current pc outwards.
     pub fn backtrace(&mut self) -> Vec<Frame> {
-        let innermost = Frame { pc: self.cpu.pc, stack_pointer: self.cpu.ar[1], kind: FrameKind::Fault };
+        let innermost = Frame { pc: self.cpu.pc, stack_pointer: self.cpu.ar(1), kind: FrameKind::Fault };
         let mut frames = vec![innermost];
-        if self.cpu.windows_checked() && self.cpu.ar[0] >> 30 != 0 {
+        if self.cpu.windows_checked() && self.cpu.ar(0) >> 30 != 0 {
             self.window_frames(&mut frames);
         } else {
             self.call0_frames(&mut frames);
@@ -29,7 +29,7 @@ impl<M: Memory> Machine<M> {
         self.cpu.write_back();
         let mut base = self.cpu.window_base;
         let mut live = true;
-        let (mut return_address, mut own_sp) = (self.cpu.ar[0], self.cpu.ar[1]);
+        let (mut return_address, mut own_sp) = (self.cpu.ar(0), self.cpu.ar(1));
         let mut rotated = 0;
         while frames.len() < MAX_FRAMES {
             let quads = return_address >> 30;
@@ -71,7 +71,7 @@ impl<M: Memory> Machine<M> {
 
     /// The return address in `a0`, then every word of the stack that follows a call.
     fn call0_frames(&mut self, frames: &mut Vec<Frame>) {
-        let (register, stack) = (self.cpu.ar[0], self.cpu.ar[1]);
+        let (register, stack) = (self.cpu.ar(0), self.cpu.ar(1));
         if self.follows_call(register) {
             frames.push(Frame { pc: register, stack_pointer: stack, kind: FrameKind::ReturnRegister });
         }

@@ -75,6 +75,21 @@ pub(super) struct Place {
     pub float: bool,
 }
 
+impl Place {
+    fn needs(&self) -> u8 {
+        let quads = ((1u16 << self.quad) - 1) as u8;
+        quads | if self.float { needs::FLOAT } else { 0 }
+    }
+}
+
+/// What a block may need, as bits.
+pub(super) mod needs {
+    /// Bit n: a register of quad n + 1 is named.
+    pub const QUADS: u8 = 7;
+    /// The floating-point unit is used.
+    pub const FLOAT: u8 = 8;
+}
+
 /// The block that last followed this one through an exit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
@@ -95,11 +110,13 @@ pub(super) struct Block {
     /// Instructions, including the exit's.
     pub count: u32,
     pub cycles: u32,
-    pub highest_quad: u8,
-    pub float: bool,
+    /// What must not be denied to execute the block without checks ([`needs`]).
+    pub needs: u8,
     /// A zero-overhead loop may end where the block ends.
     pub boundary: bool,
     pub breakpoint: bool,
+    /// The exit may lead back to the start without changing anything that is checked on entry.
+    pub repeats: bool,
     pub start: u32,
     /// Address after the last instruction.
     pub end: u32,
@@ -323,10 +340,10 @@ impl Builder {
             generation,
             count: places.len() as u32,
             cycles: places.iter().map(|place| u32::from(place.cycles)).sum(),
-            highest_quad: places.iter().map(|place| place.quad).max().unwrap_or(0),
-            float: places.iter().any(|place| place.float),
+            needs: places.iter().fold(0, |all, place| all | place.needs()),
             boundary,
             breakpoint,
+            repeats: matches!(self.exit, Exit::Next | Exit::Branch(_) | Exit::Jump { .. }) && !breakpoint,
             start: self.start,
             end: self.end,
             links: [Link::NONE; 2],

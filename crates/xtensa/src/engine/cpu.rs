@@ -2,6 +2,7 @@
 
 use crate::isa::registers::special;
 
+use super::block::needs;
 use super::config::CoreConfig;
 
 /// PS fields.
@@ -18,17 +19,30 @@ pub(super) mod ps {
     pub const ALL: u32 = 0x7_0fff;
 }
 
+/// Room for 64 registers and a window behind them, rounded up so that a mask bounds every index.
+const REGS: usize = 128;
+
+/// Where a register of the window that starts at `base` lives.
+#[inline(always)]
+pub(super) fn slot(base: usize, register: u8) -> usize {
+    base.wrapping_add(usize::from(register)) % REGS
+}
+
 /// The architectural registers.
 #[derive(Clone, Debug)]
 pub(super) struct Cpu {
-    /// The visible window; `quads` is out of date for its four quads.
-    pub ar: [u32; 16],
-    quads: [[u32; 4]; 16],
+    /// The physical address registers, and behind them room for a window that begins near their
+    /// end: while such a window is visible, its last registers live there and not at the front.
+    pub regs: [u32; REGS],
+    /// Index of the window's first register.
+    pub base: usize,
     quad_mask: u32,
     pub window_base: u32,
     pub window_start: u32,
     /// How many quads beyond the first can be named without a window overflow (0..=3).
     pub free_quads: u8,
+    /// What a block must not need now ([`super::block::needs`]).
+    pub denied: u8,
     pub pc: u32,
     pub ps: u32,
     pub sar: u32,
@@ -50,6 +64,8 @@ pub(super) struct Cpu {
     pub ccompare: [u32; 3],
     /// The cycle at which the next CCOMPARE matches.
     pub timer_due: u64,
+    /// The cycle at which the run must look at interrupts and timers.
+    pub attention_at: u64,
     pub cycles: u64,
     /// CCOUNT is the low half of `cycles` plus this.
     pub ccount_offset: u32,
@@ -63,12 +79,13 @@ pub(super) struct Cpu {
 impl Cpu {
     pub fn new(config: &CoreConfig) -> Self {
         let mut cpu = Self {
-            ar: [0; 16],
-            quads: [[0; 4]; 16],
+            regs: [0; REGS],
+            base: 0,
             quad_mask: u32::from(config.address_registers) / 4 - 1,
             window_base: 0,
             window_start: 1,
             free_quads: 3,
+            denied: 0,
             pc: 0,
             ps: config.reset_ps,
             sar: 0,
@@ -88,6 +105,7 @@ impl Cpu {
             intenable: 0,
             ccompare: [0; 3],
             timer_due: u64::MAX,
+            attention_at: u64::MAX,
             cycles: 0,
             ccount_offset: 0,
             instructions: 0,
@@ -142,29 +160,63 @@ impl Cpu {
         self.window_start >> self.base_after(quads) & 1 == 1
     }
 
+    /// Address register `register` of the current window.
+    #[inline(always)]
+    pub fn ar(&self, register: u8) -> u32 {
+        self.regs[slot(self.base, register)]
+    }
+
+    /// Writes an address register of the current window.
+    #[inline(always)]
+    pub fn set_ar(&mut self, register: u8, value: u32) {
+        self.regs[slot(self.base, register)] = value;
+    }
+
+    /// The current window.
+    pub fn window(&self) -> [u32; 16] {
+        core::array::from_fn(|register| self.ar(register as u8))
+    }
+
     /// Makes another window visible.
     #[inline]
     pub fn set_window_base(&mut self, base: u32) {
-        self.write_back();
-        self.window_base = base & self.quad_mask;
-        for quad in 0..4 {
-            let physical = self.quads[self.base_after(quad as u32) as usize & 15];
-            self.ar[quad * 4..quad * 4 + 4].copy_from_slice(&physical);
+        let base = base & self.quad_mask;
+        let last = self.quad_mask - 3;
+        if self.window_base > last {
+            self.write_back();
+        }
+        self.window_base = base;
+        self.base = base as usize * 4;
+        if base > last {
+            let count = self.wrapped();
+            let end = self.register_count();
+            self.regs.copy_within(..count, end);
         }
         self.update_free_quads();
     }
 
-    /// Brings the physical registers up to date with the visible window.
-    pub fn write_back(&mut self) {
-        for quad in 0..4 {
-            let index = self.base_after(quad as u32) as usize & 15;
-            self.quads[index].copy_from_slice(&self.ar[quad * 4..quad * 4 + 4]);
-        }
+    /// How many registers of the window lie behind the physical ones.
+    fn wrapped(&self) -> usize {
+        (self.base + 16).saturating_sub(self.register_count())
     }
 
-    /// A physical quad, for backtraces; [`Cpu::write_back`] must have been called.
-    pub fn quad(&self, index: u32) -> [u32; 4] {
-        self.quads[(index & self.quad_mask) as usize & 15]
+    fn register_count(&self) -> usize {
+        self.quad_count() as usize * 4
+    }
+
+    /// Brings the physical registers up to date with the visible window.
+    #[cold]
+    pub fn write_back(&mut self) {
+        let end = self.register_count();
+        let wrapped = self.wrapped();
+        self.regs.copy_within(end..end + wrapped, 0);
+    }
+
+    /// A physical quad's first two registers, for backtraces; [`Cpu::write_back`] must have been
+    /// called.
+    pub fn quad(&self, index: u32) -> [u32; 2] {
+        let first = (index & self.quad_mask) as usize * 4;
+        [self.regs[first % REGS], self.regs[(first + 1) % REGS]]
     }
 
     #[inline]
@@ -185,6 +237,19 @@ impl Cpu {
         } else {
             3
         };
+        let quads = needs::QUADS & !((1 << self.free_quads) - 1);
+        let float = if self.cpenable & 1 == 0 { needs::FLOAT } else { 0 };
+        self.denied = quads | float;
+    }
+
+    pub fn set_cpenable(&mut self, value: u32) {
+        self.cpenable = value & 0xff;
+        self.update_free_quads();
+    }
+
+    /// Makes the run look at interrupts and timers before the next block, if one is raised.
+    pub fn update_attention(&mut self) {
+        self.attention_at = if self.interrupt & self.intenable == 0 { self.timer_due } else { 0 };
     }
 
     pub fn ccount(&self) -> u32 {
@@ -202,5 +267,6 @@ impl Cpu {
             })
             .min();
         self.timer_due = nearest.map_or(u64::MAX, |distance| self.cycles + distance);
+        self.update_attention();
     }
 }

@@ -4,6 +4,7 @@ use crate::isa::Op;
 
 use super::block::MicroOp;
 use super::config::Alignment;
+use super::cpu::slot;
 use super::fault::Cause;
 use super::machine::Machine;
 use super::memory::Memory;
@@ -16,21 +17,28 @@ pub(super) struct Failed {
 
 impl<M: Memory> Machine<M> {
     /// Executes the body of a block. On failure the operation that failed has changed nothing.
-    #[inline]
+    #[inline(always)]
     pub fn run_ops(&mut self, ops: &[MicroOp]) -> Result<(), Failed> {
-        for (index, op) in ops.iter().enumerate() {
+        let mut rest = ops.iter();
+        while let Some(op) = rest.next() {
             if let Err(cause) = self.execute(op) {
-                return Err(Failed { index, cause });
+                return Err(Failed { index: ops.len() - rest.as_slice().len() - 1, cause });
             }
         }
         Ok(())
+    }
+
+    /// Executes one operation, outside of the hot loop.
+    #[inline(never)]
+    pub fn run_op(&mut self, op: &MicroOp) -> Result<(), Box<Cause>> {
+        self.execute(op)
     }
 
     #[inline(always)]
     fn execute(&mut self, op: &MicroOp) -> Result<(), Box<Cause>> {
         macro_rules! ar {
             ($field:ident) => {
-                self.cpu.ar[usize::from(op.$field & 15)]
+                self.cpu.regs[slot(self.cpu.base, op.$field)]
             };
         }
         macro_rules! address {
@@ -140,6 +148,7 @@ impl<M: Memory> Machine<M> {
             Op::MovS => self.cpu.fr[usize::from(op.r & 15)] = self.cpu.fr[usize::from(op.s & 15)],
             Op::Wfr => self.cpu.fr[usize::from(op.r & 15)] = ar!(s),
             Op::Rfr => ar!(r) = self.cpu.fr[usize::from(op.s & 15)],
+            Op::Mac16 | Op::Ldinc | Op::Lddec => self.mac16(op)?,
             _ => self.execute_rare(op)?,
         }
         Ok(())
@@ -211,6 +220,6 @@ impl<M: Memory> Machine<M> {
             let offset = u32::from(op.r) << 10 | u32::from(op.s) << 2;
             address = (self.cpu.litbase & !0xfff).wrapping_add(offset).wrapping_sub(1 << 18);
         }
-        self.memory.load32(address).map_err(|error| Box::new(Cause::Memory(error)))
+        self.memory.load_literal(address).map_err(|error| Box::new(Cause::Memory(error)))
     }
 }

@@ -8,7 +8,7 @@ use super::block::{Block, BlockCache, Exit, MicroOp, micro_op};
 use super::config::Exceptions;
 use super::cpu::ps;
 use super::fault::{Cause, Stop};
-use super::machine::{Machine, Step, Written};
+use super::machine::{Machine, Step, Way, Written};
 use super::memory::Memory;
 
 /// What else an exit asks of the translated code.
@@ -31,7 +31,7 @@ impl CodeChange {
 
 impl<M: Memory> Machine<M> {
     /// Leaves a block whose body has been executed.
-    #[inline]
+    #[inline(always)]
     pub fn leave(&mut self, block: &Block, change: &mut Option<CodeChange>) -> Step {
         match block.exit {
             Exit::Next => Step::to(self.behind(block)),
@@ -40,12 +40,12 @@ impl<M: Memory> Machine<M> {
                     self.cpu.cycles += u64::from(self.config.costs.taken);
                     Step::to(condition.imm)
                 } else {
-                    Step::Go { pc: self.behind(block), slot: 1 }
+                    Step::other(self.behind(block))
                 }
             }
             Exit::Jump { target } => Step::to(target),
             Exit::JumpRegister { register } => Step::to(self.ar(register)),
-            Exit::Return => Step::to(self.cpu.ar[0]),
+            Exit::Return => Step::to(self.cpu.ar(0)),
             Exit::Call { quads, target } => {
                 self.link(quads, block.end);
                 Step::to(target)
@@ -63,7 +63,7 @@ impl<M: Memory> Machine<M> {
     }
 
     /// The address after a block: its end or, at the end of a loop's body, the loop's start.
-    #[inline]
+    #[inline(always)]
     fn behind(&mut self, block: &Block) -> u32 {
         if block.boundary { self.behind_boundary(block.end) } else { block.end }
     }
@@ -80,18 +80,18 @@ impl<M: Memory> Machine<M> {
     }
 
     /// Writes a call's return address and window increment.
-    #[inline]
+    #[inline(always)]
     fn link(&mut self, quads: u8, end: u32) {
         if quads == 0 {
-            self.cpu.ar[0] = end;
+            self.cpu.set_ar(0, end);
         } else {
             let increment = u32::from(quads);
             self.cpu.set_call_increment(increment);
-            self.cpu.ar[usize::from(quads & 3) << 2] = increment << 30 | end & 0x3fff_ffff;
+            self.cpu.set_ar((quads & 3) << 2, increment << 30 | end & 0x3fff_ffff);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn holds(&self, op: &MicroOp) -> bool {
         let s = self.ar(op.s);
         let t = self.ar(op.t);
@@ -138,7 +138,7 @@ impl<M: Memory> Machine<M> {
             Op::Loopgtz => count as i32 <= 0,
             _ => false,
         };
-        if skipped { Step::Go { pc: op.imm, slot: 1 } } else { Step::to(body) }
+        if skipped { Step::other(op.imm) } else { Step::to(body) }
     }
 
     #[inline(never)]
@@ -181,10 +181,7 @@ impl<M: Memory> Machine<M> {
 
     /// Lets a step that falls through see the end of a loop.
     fn after(&mut self, step: Step, block: &Block) -> Step {
-        match step {
-            Step::Go { pc, .. } if pc == block.end => Step::to(self.behind(block)),
-            other => other,
-        }
+        if step.way != Way::Stop && step.pc == block.end { Step::to(self.behind(block)) } else { step }
     }
 
     fn write_or_swap_special(&mut self, op: &MicroOp, change: &mut Option<CodeChange>) -> Result<(), Box<Cause>> {
@@ -232,7 +229,7 @@ impl<M: Memory> Machine<M> {
 
     fn stop_behind(&mut self, block: &Block, stop: Stop) -> Step {
         self.cpu.pc = self.behind(block);
-        Step::Stop(stop)
+        self.stop(stop)
     }
 
     /// WAITI: time passes until a timer raises an interrupt; without one the host must.
@@ -246,7 +243,7 @@ impl<M: Memory> Machine<M> {
             return Step::to(next);
         }
         self.cpu.pc = next;
-        Step::Stop(Stop::Waiting)
+        self.stop(Stop::Waiting)
     }
 
     fn debug_break(&mut self, pc: u32, operands: (u8, u8), block: &Block) -> Step {
@@ -260,7 +257,7 @@ impl<M: Memory> Machine<M> {
             return Step::to(self.enter_level(pc, level, &vectors));
         }
         self.cpu.pc = pc;
-        Step::Stop(Stop::Break { operands })
+        self.stop(Stop::Break { operands })
     }
 
     fn return_from_exception(&mut self, op: &MicroOp, pc: u32) -> Step {

@@ -38,23 +38,25 @@ impl Cpu {
         result
     }
 
-    /// The sum in `f64` rounds to the right `f32`: 53 bits are more than twice 24 plus two. The
-    /// error of that sum, computed exactly, tells whether anything was rounded.
+    /// Once the sticky inexact flag is set, a plain sum on the host is all there is to do. Before,
+    /// the sum in `f64` and its exact error tell whether anything was rounded.
     #[inline]
     pub(super) fn add_s(&mut self, op: &MicroOp, subtract: bool) {
         let (a, b) = (self.fs(op), self.ft(op));
-        let x = f64::from(f32::from_bits(a));
-        let y = f64::from(f32::from_bits(b ^ u32::from(subtract) << 31));
-        let (sum, error) = two_sum(x, y);
-        let result = sum as f32;
+        let x = f32::from_bits(a);
+        let y = f32::from_bits(b ^ u32::from(subtract) << 31);
+        let result = x + y;
         let register = usize::from(op.r & 15);
-        self.fr[register] = if self.is_plain(result) {
-            self.note_inexact(error != 0.0 || f64::from(result) != sum);
-            result.to_bits()
-        } else if subtract {
-            self.exactly(|context| softfloat::sub(a, b, context))
+        self.fr[register] = if !self.is_plain(result) {
+            self.exactly(|context| {
+                if subtract { softfloat::sub(a, b, context) } else { softfloat::add(a, b, context) }
+            })
         } else {
-            self.exactly(|context| softfloat::add(a, b, context))
+            if self.fsr & flag::INEXACT == 0 {
+                let (sum, error) = two_sum(f64::from(x), f64::from(y));
+                self.note_inexact(error != 0.0 || f64::from(result) != sum);
+            }
+            result.to_bits()
         };
     }
 
@@ -62,39 +64,41 @@ impl Cpu {
     #[inline]
     pub(super) fn mul_s(&mut self, op: &MicroOp) {
         let (a, b) = (self.fs(op), self.ft(op));
-        let product = f64::from(f32::from_bits(a)) * f64::from(f32::from_bits(b));
-        let result = product as f32;
+        let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+        let result = x * y;
         let register = usize::from(op.r & 15);
         self.fr[register] = if self.is_plain(result) {
-            self.note_inexact(f64::from(result) != product);
+            self.note_inexact(f64::from(result) != f64::from(x) * f64::from(y));
             result.to_bits()
         } else {
             self.exactly(|context| softfloat::mul(a, b, context))
         };
     }
 
-    /// The exact product plus the addend, rounded to odd in `f64`, rounds to the right `f32`.
+    /// The host's fused operation; the same in `f64` tells whether anything was rounded.
     #[inline]
     pub(super) fn madd_s(&mut self, op: &MicroOp, subtract: bool) {
         let register = usize::from(op.r & 15);
-        let (a, b, c) = (self.fs(op), self.ft(op), self.fr[register]);
-        let sign = u32::from(subtract) << 31;
-        let product = f64::from(f32::from_bits(a ^ sign)) * f64::from(f32::from_bits(b));
-        let (sum, error) = two_sum(product, f64::from(f32::from_bits(c)));
-        let odd = if error != 0.0 && sum.to_bits() & 1 == 0 {
-            // The neighbour on the side of the error.
-            let away = (error > 0.0) == (sum > 0.0);
-            f64::from_bits(if away { sum.to_bits() + 1 } else { sum.to_bits().wrapping_sub(1) })
-        } else {
-            sum
-        };
-        let result = odd as f32;
-        self.fr[register] = if self.is_plain(result) {
+        let (x, y) = (f32::from_bits(self.fs(op)), f32::from_bits(self.ft(op)));
+        let x = if subtract { -x } else { x };
+        let addend = f32::from_bits(self.fr[register]);
+        let result = x.mul_add(y, addend);
+        if !self.is_plain(result) {
+            self.madd_exactly(op, subtract);
+            return;
+        }
+        if self.fsr & flag::INEXACT == 0 {
+            let (sum, error) = two_sum(f64::from(x) * f64::from(y), f64::from(addend));
             self.note_inexact(error != 0.0 || f64::from(result) != sum);
-            result.to_bits()
-        } else {
-            self.exactly(|context| softfloat::mul_add(c, a, b, subtract, context))
-        };
+        }
+        self.fr[register] = result.to_bits();
+    }
+
+    #[cold]
+    fn madd_exactly(&mut self, op: &MicroOp, subtract: bool) {
+        let register = usize::from(op.r & 15);
+        let (a, b, c) = (self.fs(op), self.ft(op), self.fr[register]);
+        self.fr[register] = self.exactly(|context| softfloat::mul_add(c, a, b, subtract, context));
     }
 
     /// Is a host result right as it is, apart from the inexact flag?
@@ -113,15 +117,15 @@ impl Cpu {
     pub(super) fn float(&mut self, op: &MicroOp) {
         let (a, b) = (self.fs(op), self.ft(op));
         let register = usize::from(op.r & 15);
-        let integer = self.ar[usize::from(op.s & 15)];
-        let tested = self.ar[usize::from(op.t & 15)] as i32;
+        let integer = self.ar(op.s);
+        let tested = self.ar(op.t) as i32;
         let flag = self.br >> (op.t & 15) & 1 == 1;
         let moved = |condition: bool, old: u32| if condition { a } else { old };
         let old = self.fr[register];
         self.fr[register] = match op.op {
             Op::RoundS | Op::TruncS | Op::FloorS | Op::CeilS | Op::UtruncS => {
                 let value = self.convert(op, a);
-                self.ar[register] = value;
+                self.set_ar(op.r, value);
                 old
             }
             Op::UnS | Op::OeqS | Op::UeqS | Op::OltS | Op::UltS | Op::OleS | Op::UleS => {

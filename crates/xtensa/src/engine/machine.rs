@@ -20,21 +20,40 @@ pub(super) struct Machine<M> {
     pub external: HashMap<u32, u32>,
     /// The registers of the outermost frame when it was last spilled (windows without vectors).
     pub outermost: [u32; 16],
+    /// Why the run ends, after [`Way::Stop`].
+    pub stopped: Option<Stop>,
 }
 
-/// Where execution goes after an exit.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// To an address; the link slot remembers the block there.
-    Go { pc: u32, slot: usize },
-    /// The run ends; the pc is in the registers.
-    Stop(Stop),
+/// Where execution goes after an exit. Small enough for two registers: a stop's reason waits in
+/// [`Machine::stopped`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub pc: u32,
+    pub way: Way,
+}
+
+/// By which way a block is left; each remembers the block it last led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A branch taken, a jump, a return.
+    Main,
+    /// A branch not taken, a loop skipped.
+    Other,
+    /// The run ends.
+    Stop,
 }
 
 impl Step {
-    /// Continues at `pc` by the usual way.
+    /// Continues at `pc` by the main way.
+    #[inline(always)]
     pub fn to(pc: u32) -> Self {
-        Self::Go { pc, slot: 0 }
+        Self { pc, way: Way::Main }
+    }
+
+    /// Continues at `pc` by the other way.
+    #[inline(always)]
+    pub fn other(pc: u32) -> Self {
+        Self { pc, way: Way::Other }
     }
 }
 
@@ -115,10 +134,19 @@ impl<M: Memory> Machine<M> {
             32..=35 => cpu.mr[usize::from(number - special::M0)] = value,
             special::WINDOWBASE => cpu.set_window_base(value),
             special::WINDOWSTART => cpu.set_window_start(value),
-            special::CPENABLE => cpu.cpenable = value & 0xff,
-            special::INTERRUPT => cpu.interrupt |= value & self.config.interrupts.latched,
-            special::INTCLEAR => cpu.interrupt &= !(value & self.config.interrupts.latched),
-            special::INTENABLE => cpu.intenable = value,
+            special::CPENABLE => cpu.set_cpenable(value),
+            special::INTERRUPT => {
+                cpu.interrupt |= value & self.config.interrupts.latched;
+                cpu.update_attention();
+            }
+            special::INTCLEAR => {
+                cpu.interrupt &= !(value & self.config.interrupts.latched);
+                cpu.update_attention();
+            }
+            special::INTENABLE => {
+                cpu.intenable = value;
+                cpu.update_attention();
+            }
             special::PS => cpu.set_ps(value),
             special::CCOUNT => {
                 cpu.ccount_offset = value.wrapping_sub(cpu.cycles as u32);
@@ -201,7 +229,18 @@ impl<M: Memory> Machine<M> {
         let fetched = self.memory.fetch(pc, &mut bytes).unwrap_or(0);
         bytes.truncate(fetched);
         let backtrace = self.backtrace();
-        Step::Stop(Stop::Fault(Box::new(Fault { cause, pc, bytes, backtrace })))
+        self.stop(Stop::Fault(Box::new(Fault { cause, pc, bytes, backtrace })))
+    }
+
+    /// Ends the run; the pc is in the registers.
+    pub fn stop(&mut self, stop: Stop) -> Step {
+        self.stopped = Some(stop);
+        Step { pc: self.cpu.pc, way: Way::Stop }
+    }
+
+    /// The reason of a [`Way::Stop`].
+    pub fn take_stop(&mut self) -> Stop {
+        self.stopped.take().unwrap_or(Stop::Fuel)
     }
 
     /// Enters a high-priority interrupt or debug exception of `level` (2..=7).

@@ -104,6 +104,14 @@ pub trait Memory {
     /// The address is not writable.
     fn store32(&mut self, address: u32, value: u32) -> Result<(), MemoryError>;
 
+    /// Reads the 32-bit literal of an L32R: a load, from a place of its own in most programs.
+    ///
+    /// # Errors
+    /// The address is not readable.
+    fn load_literal(&mut self, address: u32) -> Result<u32, MemoryError> {
+        self.load32(address)
+    }
+
     /// Copies executable bytes from `address` on into `buffer`, as many as there are, and
     /// returns their number.
     ///
@@ -169,16 +177,35 @@ enum Backing {
 #[derive(Debug)]
 struct Region {
     base: u32,
-    /// Empty for a device.
-    bytes: Vec<u8>,
     size: u32,
     permissions: Permissions,
+    /// Where its bytes begin in the arena; unused for a device.
+    start: usize,
     device: Option<Box<dyn Device>>,
 }
 
 impl Region {
     fn contains(&self, address: u32) -> bool {
         address.wrapping_sub(self.base) < self.size
+    }
+}
+
+/// A region that was used lately: byte-backed, and permitted for what it is remembered for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hint {
+    base: u32,
+    size: u32,
+    start: usize,
+}
+
+impl Hint {
+    /// Where `length` bytes at `address` lie in the arena, if they all lie in this region.
+    #[inline(always)]
+    fn place(&self, address: u32, length: u32) -> Option<usize> {
+        let offset = address.wrapping_sub(self.base);
+        // A region smaller than the access never fits: its size minus the length wraps around.
+        let fits = offset < self.size && self.size - offset >= length;
+        fits.then_some(self.start + offset as usize)
     }
 }
 
@@ -218,30 +245,36 @@ pub enum MapError {
 /// ```
 #[derive(Debug, Default)]
 pub struct RegionMemory {
+    /// By base.
     regions: Vec<Region>,
-    /// The region of the last load and of the last store: byte-backed and permitted.
-    load_hint: usize,
-    store_hint: usize,
+    /// The bytes of all regions.
+    arena: Vec<u8>,
+    /// The regions of the last loads and stores, and of the last literal.
+    loads: [Hint; 2],
+    stores: [Hint; 2],
+    literals: Hint,
 }
 
 macro_rules! accessors {
     ($load:ident, $store:ident, $type:ty, $size:literal) => {
-        #[inline]
+        #[inline(always)]
         fn $load(&mut self, address: u32) -> Result<$type, MemoryError> {
-            if let Some(region) = self.regions.get(self.load_hint) {
-                let offset = address.wrapping_sub(region.base) as usize;
-                if let Some(bytes) = region.bytes.get(offset..).and_then(<[u8]>::first_chunk) {
+            for hint in self.loads {
+                if let Some(bytes) = self.arena_at(hint.place(address, $size)) {
                     return Ok(<$type>::from_le_bytes(*bytes));
                 }
             }
             self.slow_load(address, $size).map(|value| value as $type)
         }
 
-        #[inline]
+        #[inline(always)]
         fn $store(&mut self, address: u32, value: $type) -> Result<(), MemoryError> {
-            if let Some(region) = self.regions.get_mut(self.store_hint) {
-                let offset = address.wrapping_sub(region.base) as usize;
-                if let Some(bytes) = region.bytes.get_mut(offset..).and_then(<[u8]>::first_chunk_mut) {
+            for hint in self.stores {
+                let place = hint.place(address, $size);
+                if let Some(bytes) = place
+                    .and_then(|place| self.arena.get_mut(place..))
+                    .and_then(<[u8]>::first_chunk_mut)
+                {
                     *bytes = value.to_le_bytes();
                     return Ok(());
                 }
@@ -285,30 +318,50 @@ impl RegionMemory {
         if let Some(other) = around.into_iter().find(|region| overlapped(region)) {
             return Err(MapError::Overlap { base, size, other: other.base });
         }
-        let (bytes, device) = match backing {
-            Backing::Bytes(bytes) => (bytes, None),
-            Backing::Device(device) => (Vec::new(), Some(device)),
+        let start = self.arena.len();
+        let device = match backing {
+            Backing::Bytes(bytes) if self.arena.is_empty() => {
+                self.arena = bytes;
+                None
+            }
+            Backing::Bytes(bytes) => {
+                self.arena.extend(bytes);
+                None
+            }
+            Backing::Device(device) => Some(device),
         };
-        let region = Region { base, bytes, size: size as u32, permissions, device };
-        self.regions.insert(position, region);
-        (self.load_hint, self.store_hint) = (usize::MAX, usize::MAX);
+        self.regions.insert(position, Region { base, size: size as u32, permissions, start, device });
         Ok(())
+    }
+
+    #[inline(always)]
+    fn arena_at<const N: usize>(&self, place: Option<usize>) -> Option<&[u8; N]> {
+        self.arena.get(place?..)?.first_chunk()
+    }
+
+    /// The hint that remembers a region.
+    fn hint(&self, index: usize) -> Hint {
+        let region = &self.regions[index];
+        Hint { base: region.base, size: region.size, start: region.start }
+    }
+
+    /// The arena range of `length` bytes at `address` in one region of bytes.
+    fn range(&self, address: u32, length: usize) -> Option<core::ops::Range<usize>> {
+        let index = self.find(address).filter(|&index| self.regions[index].device.is_none())?;
+        let place = self.hint(index).place(address, u32::try_from(length).ok()?)?;
+        Some(place..place + length)
     }
 
     /// The bytes at `address..address + length`, whatever their permissions, when they lie in
     /// one region of bytes.
     pub fn bytes(&self, address: u32, length: usize) -> Option<&[u8]> {
-        let region = &self.regions[self.find(address)?];
-        let offset = address.wrapping_sub(region.base) as usize;
-        region.bytes.get(offset..offset.checked_add(length)?)
+        self.arena.get(self.range(address, length)?)
     }
 
     /// The same to write to.
     pub fn bytes_mut(&mut self, address: u32, length: usize) -> Option<&mut [u8]> {
-        let index = self.find(address)?;
-        let region = &mut self.regions[index];
-        let offset = address.wrapping_sub(region.base) as usize;
-        region.bytes.get_mut(offset..offset.checked_add(length)?)
+        let range = self.range(address, length)?;
+        self.arena.get_mut(range)
     }
 
     /// Base, size and permissions of every region, by address.
@@ -334,43 +387,38 @@ impl RegionMemory {
     }
 
     #[cold]
+    #[inline(never)]
     fn slow_load(&mut self, address: u32, size: u32) -> Result<u32, MemoryError> {
         let index = self.locate(address, Access::Load)?;
         let region = &mut self.regions[index];
-        let offset = address.wrapping_sub(region.base);
         if let Some(device) = &mut region.device {
-            return device.load(offset, size).map_err(|code| MemoryError::Device {
-                access: Access::Load,
-                address,
-                code,
-            });
+            return device
+                .load(address.wrapping_sub(region.base), size)
+                .map_err(|code| MemoryError::Device { access: Access::Load, address, code });
         }
-        self.load_hint = index;
+        self.loads = [self.hint(index), self.loads[0]];
         let mut value = 0;
         for byte in 0..size {
             let at = address.wrapping_add(byte);
-            let index = self.locate(at, Access::Load)?;
-            let region = &self.regions[index];
+            self.locate(at, Access::Load)?;
             let missing = MemoryError::Unmapped { access: Access::Load, address: at };
-            let found = region.bytes.get(at.wrapping_sub(region.base) as usize).ok_or(missing)?;
-            value |= u32::from(*found) << (8 * byte);
+            let found = self.bytes(at, 1).ok_or(missing)?;
+            value |= u32::from(found[0]) << (8 * byte);
         }
         Ok(value)
     }
 
     #[cold]
+    #[inline(never)]
     fn slow_store(&mut self, address: u32, size: u32, value: u32) -> Result<(), MemoryError> {
         let index = self.locate(address, Access::Store)?;
         let region = &mut self.regions[index];
-        let offset = address.wrapping_sub(region.base);
         if let Some(device) = &mut region.device {
-            return device.store(offset, size, value).map_err(|code| MemoryError::Device {
-                access: Access::Store,
-                address,
-                code,
-            });
+            return device
+                .store(address.wrapping_sub(region.base), size, value)
+                .map_err(|code| MemoryError::Device { access: Access::Store, address, code });
         }
-        self.store_hint = index;
+        self.stores = [self.hint(index), self.stores[0]];
         // All bytes are checked before the first is written.
         for byte in 1..size {
             let at = address.wrapping_add(byte);
@@ -380,8 +428,7 @@ impl RegionMemory {
             }
         }
         for byte in 0..size {
-            let at = address.wrapping_add(byte);
-            if let Some(slot) = self.bytes_mut(at, 1) {
+            if let Some(slot) = self.bytes_mut(address.wrapping_add(byte), 1) {
                 slot[0] = (value >> (8 * byte)) as u8;
             }
         }
@@ -394,6 +441,18 @@ impl Memory for RegionMemory {
     accessors!(load16, store16, u16, 2);
     accessors!(load32, store32, u32, 4);
 
+    #[inline(always)]
+    fn load_literal(&mut self, address: u32) -> Result<u32, MemoryError> {
+        if let Some(bytes) = self.arena_at(self.literals.place(address, 4)) {
+            return Ok(u32::from_le_bytes(*bytes));
+        }
+        let value = self.slow_load(address, 4)?;
+        if let Some(index) = self.find(address).filter(|&index| self.regions[index].device.is_none()) {
+            self.literals = self.hint(index);
+        }
+        Ok(value)
+    }
+
     fn fetch(&mut self, address: u32, buffer: &mut [u8]) -> Result<usize, MemoryError> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -403,12 +462,14 @@ impl Memory for RegionMemory {
                 Err(error) if filled == 0 => return Err(error),
                 Err(_) => break,
             };
-            let offset = at.wrapping_sub(region.base) as usize;
-            let Some(bytes) = region.bytes.get(offset..).filter(|bytes| !bytes.is_empty()) else {
+            if region.device.is_some() {
                 break;
-            };
-            let count = bytes.len().min(buffer.len() - filled);
-            buffer[filled..filled + count].copy_from_slice(&bytes[..count]);
+            }
+            let offset = at.wrapping_sub(region.base);
+            let count = ((region.size - offset) as usize).min(buffer.len() - filled);
+            let place = region.start + offset as usize;
+            let bytes = &self.arena[place..place + count];
+            buffer[filled..filled + count].copy_from_slice(bytes);
             filled += count;
         }
         if filled == 0 && !buffer.is_empty() {

@@ -33,7 +33,8 @@ pub use memory::{Access, Device, MapError, Memory, MemoryError, Permissions, Reg
 
 use block::{Block, BlockCache};
 use cpu::Cpu;
-use machine::{Machine, Step, Written};
+use exec::Failed;
+use machine::{Machine, Step, Way, Written};
 
 /// A core and its memory.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl<M: Memory> Engine<M> {
         let cache = BlockCache::new(config.decoder(), config.costs);
         let cpu = Cpu::new(&config);
         let external = std::collections::HashMap::new();
-        let machine = Machine { cpu, memory, config, external, outermost: [0; 16] };
+        let machine = Machine { cpu, memory, config, external, outermost: [0; 16], stopped: None };
         Ok(Self { machine, cache, resting: None })
     }
 
@@ -126,17 +127,16 @@ impl<M: Memory> Engine<M> {
                 }
                 Err(cause) => cause,
             };
-            match self.machine.raise(pc, cause) {
-                Step::Go { pc, .. } => self.machine.cpu.pc = pc,
-                Step::Stop(stop) => return Err(stop),
+            let step = self.machine.raise(pc, cause);
+            if step.way == Way::Stop {
+                return Err(self.machine.take_stop());
             }
+            self.machine.cpu.pc = step.pc;
         }
         let pc = self.machine.cpu.pc;
         let cause = Cause::Fetch(MemoryError::Unmapped { access: Access::Fetch, address: pc });
-        match self.machine.fault(pc, cause) {
-            Step::Stop(stop) => Err(stop),
-            Step::Go { .. } => Err(Stop::Fuel),
-        }
+        self.machine.fault(pc, cause);
+        Err(self.machine.take_stop())
     }
 
     /// Executes blocks from `index` on as long as each is linked to the next. `None` asks for the
@@ -147,49 +147,50 @@ impl<M: Memory> Engine<M> {
         loop {
             let Some(block) = cache.blocks.get(*index as usize) else { return None };
             let generation = cache.generation;
+            let mut change = None;
             let unusual = block.generation != generation
                 || u64::from(block.count) > *left
-                || block.highest_quad > machine.cpu.free_quads
-                || block.float && machine.cpu.cpenable & 1 == 0;
-            let mut change = None;
+                || block.needs & machine.cpu.denied != 0;
             let step = if unusual {
-                if block.generation != generation {
+                if block.generation != generation || *left == 0 {
                     machine.cpu.pc = block.start;
                     return None;
                 }
                 precise(machine, block, left, &mut change)
             } else {
-                *left -= u64::from(block.count);
-                machine.cpu.instructions += u64::from(block.count);
-                machine.cpu.cycles += u64::from(block.cycles);
-                match machine.run_ops(&block.ops) {
-                    Ok(()) => machine.leave(block, &mut change),
-                    Err(failed) => {
-                        refund(machine, block, failed.index, left);
-                        let place = block.places.get(failed.index);
-                        let pc = place.map_or(block.start, |place| place.pc);
-                        machine.raise(pc, *failed.cause)
+                // A block that is a loop's whole body repeats here.
+                loop {
+                    *left -= u64::from(block.count);
+                    machine.cpu.instructions += u64::from(block.count);
+                    machine.cpu.cycles += u64::from(block.cycles);
+                    if let Err(failed) = machine.run_ops(&block.ops) {
+                        break body_failed(machine, block, failed, left);
+                    }
+                    let step = machine.leave(block, &mut change);
+                    let again = block.repeats
+                        && step.pc == block.start
+                        && step.way == Way::Main
+                        && u64::from(block.count) <= *left
+                        && machine.cpu.cycles < machine.cpu.attention_at;
+                    if !again {
+                        break step;
                     }
                 }
             };
-            let (pc, slot) = match step {
-                Step::Go { pc, slot } => (pc, slot),
-                Step::Stop(stop) => {
-                    if let Some(change) = change {
-                        change.apply(cache);
-                    }
-                    return Some(stop);
+            if step.way == Way::Stop {
+                if let Some(change) = change {
+                    change.apply(cache);
                 }
-            };
+                return Some(machine.take_stop());
+            }
+            let (pc, slot) = (step.pc, usize::from(step.way == Way::Other));
             if let Some(change) = change {
                 change.apply(cache);
                 machine.cpu.pc = pc;
                 return None;
             }
             let link = block.links[slot & 1];
-            let attention = *left == 0
-                || machine.cpu.cycles >= machine.cpu.timer_due
-                || machine.cpu.interrupt & machine.cpu.intenable != 0;
+            let attention = machine.cpu.cycles >= machine.cpu.attention_at;
             if link.pc == pc && link.block != u32::MAX && !attention {
                 *index = link.block;
                 continue;
@@ -308,11 +309,13 @@ impl<M: Memory> Engine<M> {
     /// Raises the interrupt lines in `mask`.
     pub fn raise_interrupts(&mut self, mask: u32) {
         self.machine.cpu.interrupt |= mask;
+        self.machine.cpu.update_attention();
     }
 
     /// Lowers the interrupt lines in `mask`.
     pub fn lower_interrupts(&mut self, mask: u32) {
         self.machine.cpu.interrupt &= !mask;
+        self.machine.cpu.update_attention();
     }
 
     /// Says that memory that may hold code has changed: translated blocks are compared with it
@@ -335,6 +338,15 @@ impl<M: Memory> Engine<M> {
     pub fn backtrace(&mut self) -> Vec<Frame> {
         self.machine.backtrace()
     }
+}
+
+/// Raises the exception of an operation that failed.
+#[cold]
+#[inline(never)]
+fn body_failed<M: Memory>(machine: &mut Machine<M>, block: &Block, failed: Failed, left: &mut u64) -> Step {
+    refund(machine, block, failed.index, left);
+    let pc = block.places.get(failed.index).map_or(block.start, |place| place.pc);
+    machine.raise(pc, *failed.cause)
 }
 
 /// Takes back the accounting of the instructions of a block from `executed` on. The one that
@@ -365,10 +377,10 @@ fn precise<M: Memory>(
             return machine.raise(place.pc, Cause::CoprocessorDisabled { number: 0 });
         }
         while place.quad > machine.cpu.free_quads {
-            match machine.window_overflow(place.pc) {
-                // Spilled: the frame after that may be in the way too.
-                Step::Go { pc, .. } if pc == place.pc => {}
-                elsewhere => return elsewhere,
+            // Spilled, the frame after that may be in the way too.
+            let step = machine.window_overflow(place.pc);
+            if step.way == Way::Stop || step.pc != place.pc {
+                return step;
             }
         }
         *left -= 1;
@@ -376,13 +388,13 @@ fn precise<M: Memory>(
         machine.cpu.cycles += u64::from(place.cycles);
         match block.ops.get(index) {
             Some(op) => {
-                if let Err(failed) = machine.run_ops(core::slice::from_ref(op)) {
+                if let Err(cause) = machine.run_op(op) {
                     machine.cpu.instructions -= 1;
                     machine.cpu.cycles -= u64::from(place.cycles);
-                    return machine.raise(place.pc, *failed.cause);
+                    return machine.raise(place.pc, *cause);
                 }
             }
-            None => return machine.leave(block, change),
+            None => break,
         }
     }
     machine.leave(block, change)

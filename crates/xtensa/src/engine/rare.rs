@@ -15,7 +15,6 @@ impl<M: Memory> Machine<M> {
             Op::Nsa | Op::Nsau | Op::Clamps | Op::Salt | Op::Saltu => self.miscellaneous(op),
             Op::Andb | Op::Andbc | Op::Orb | Op::Orbc | Op::Xorb | Op::Any4 | Op::All4 => self.boolean(op),
             Op::Any8 | Op::All8 | Op::Movf | Op::Movt => self.boolean(op),
-            Op::Mac16 | Op::Ldinc | Op::Lddec => self.mac16(op),
             Op::L32ai => {
                 let value = self.load32(self.ar(op.s).wrapping_add(op.imm))?;
                 self.set_ar(op.t, value);
@@ -49,11 +48,11 @@ impl<M: Memory> Machine<M> {
     }
 
     pub(super) fn ar(&self, register: u8) -> u32 {
-        self.cpu.ar[usize::from(register & 15)]
+        self.cpu.ar(register & 15)
     }
 
     pub(super) fn set_ar(&mut self, register: u8, value: u32) {
-        self.cpu.ar[usize::from(register & 15)] = value;
+        self.cpu.set_ar(register & 15, value);
     }
 
     fn divide(&mut self, op: &MicroOp) -> Result<(), Box<Cause>> {
@@ -113,7 +112,8 @@ impl<M: Memory> Machine<M> {
         Ok(())
     }
 
-    fn mac16(&mut self, op: &MicroOp) -> Result<(), Box<Cause>> {
+    #[inline]
+    pub(super) fn mac16(&mut self, op: &MicroOp) -> Result<(), Box<Cause>> {
         let word = op.imm;
         let (form, kind) = (word >> 20 & 15, word >> 16 & 15);
         let destination = usize::from(op.r & 3);

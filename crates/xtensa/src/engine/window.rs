@@ -67,8 +67,8 @@ impl<M: Memory> Machine<M> {
     /// What a window overflow handler does, with the frame to spill current: its first four
     /// registers go below its callee's stack pointer, the others below its caller's frame.
     fn spill(&mut self, size: u32) -> Result<(), MemoryError> {
-        let callee_sp = self.cpu.ar[(size as usize * 4 + 1) & 15];
-        let own = self.cpu.ar;
+        let callee_sp = self.cpu.ar((size as u8 * 4 + 1) & 15);
+        let own = self.cpu.window();
         self.save(callee_sp.wrapping_sub(16), &own[..4])?;
         if size == 1 {
             return Ok(());
@@ -88,17 +88,19 @@ impl<M: Memory> Machine<M> {
 
     /// What a window underflow handler does, with the frame to reload current.
     fn reload(&mut self, size: u32) -> Result<(), MemoryError> {
-        let callee_sp = self.cpu.ar[(size as usize * 4 + 1) & 15];
+        let callee_sp = self.cpu.ar((size as u8 * 4 + 1) & 15);
         self.restore(callee_sp.wrapping_sub(16), 0, 4)?;
         if size == 1 {
             return Ok(());
         }
         let extra = 4..size as usize * 4;
-        if self.cpu.ar[0] >> 30 == 0 {
-            self.cpu.ar[extra.clone()].copy_from_slice(&self.outermost[extra]);
+        if self.cpu.ar(0) >> 30 == 0 {
+            for register in extra {
+                self.cpu.set_ar(register as u8, self.outermost[register & 15]);
+            }
             return Ok(());
         }
-        let area = self.caller_area(self.cpu.ar[1], size)?;
+        let area = self.caller_area(self.cpu.ar(1), size)?;
         self.restore(area, extra.start, extra.end)
     }
 
@@ -118,7 +120,8 @@ impl<M: Memory> Machine<M> {
     fn restore(&mut self, area: u32, from: usize, to: usize) -> Result<(), MemoryError> {
         for register in from..to {
             let offset = 4 * (register - from) as u32;
-            self.cpu.ar[register & 15] = self.memory.load32(area.wrapping_add(offset))?;
+            let value = self.memory.load32(area.wrapping_add(offset))?;
+            self.cpu.set_ar(register as u8 & 15, value);
         }
         Ok(())
     }
@@ -137,7 +140,7 @@ impl<M: Memory> Machine<M> {
         if let Err(cause) = self.check_stack(old, new) {
             return self.raise(pc, cause);
         }
-        self.cpu.ar[(quads << 2 | u32::from(register)) as usize & 15] = new;
+        self.cpu.set_ar(((quads << 2) as u8 | register) & 15, new);
         let base = self.cpu.base_after(quads);
         self.cpu.set_window_base(base);
         self.cpu.set_window_start(self.cpu.window_start | 1 << base);
@@ -160,7 +163,7 @@ impl<M: Memory> Machine<M> {
 
     /// RETW.
     pub fn window_return(&mut self, pc: u32) -> Step {
-        let return_address = self.cpu.ar[0];
+        let return_address = self.cpu.ar(0);
         let quads = return_address >> 30;
         if !self.cpu.windows_checked() {
             return self.raise(pc, Cause::IllegalInstruction);
@@ -201,7 +204,7 @@ impl<M: Memory> Machine<M> {
             if let Exceptions::Vectors(_) = self.config.exceptions {
                 return self.raise(pc, Cause::Alloca);
             }
-            let quads = (self.cpu.ar[0] >> 30).max(1);
+            let quads = (self.cpu.ar(0) >> 30).max(1);
             return self.window_underflow(pc, quads);
         }
         let (old, new) = (self.ar(to), self.ar(from));

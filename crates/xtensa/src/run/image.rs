@@ -1,5 +1,7 @@
 //! The loadable part of an executable ELF file.
 
+use outboard_elf::{Elf, ElfError, et, machine, pf};
+
 use crate::engine::{MapError, Permissions, RegionMemory};
 
 /// A segment to load.
@@ -23,19 +25,12 @@ pub struct Image {
 /// Why a file is no executable image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// Not a 32-bit little-endian ELF file for Xtensa.
-    #[error("not a little-endian 32-bit ELF file for Xtensa: {0}")]
+    /// Not a readable ELF file.
+    #[error(transparent)]
+    Elf(#[from] ElfError),
+    /// Another kind of ELF file.
+    #[error("not an executable for Xtensa: {0}")]
     Kind(&'static str),
-    /// An offset or size that leaves the file.
-    #[error("{what} at file offset {offset:#x} leaves the file of {length:#x} bytes")]
-    OutOfFile {
-        /// What was to be read.
-        what: &'static str,
-        /// Where.
-        offset: u64,
-        /// The file's length.
-        length: usize,
-    },
     /// A segment that contradicts itself.
     #[error("segment {index}: {reason}")]
     Segment {
@@ -57,67 +52,49 @@ pub enum ImageError {
     Empty,
 }
 
-const MACHINE_XTENSA: u16 = 94;
-const TYPE_EXECUTABLE: u16 = 2;
-const PT_LOAD: u32 = 1;
-
-/// Little-endian reads that name what they were after.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn bytes(&self, offset: u64, length: u64, what: &'static str) -> Result<&'a [u8], ImageError> {
-        let error = ImageError::OutOfFile { what, offset, length: self.0.len() };
-        let range = usize::try_from(offset).ok().zip(usize::try_from(offset + length).ok());
-        range.and_then(|(start, end)| self.0.get(start..end)).ok_or(error)
-    }
-
-    fn u16(&self, offset: u64, what: &'static str) -> Result<u16, ImageError> {
-        let bytes = self.bytes(offset, 2, what)?;
-        Ok(u16::from(bytes[0]) | u16::from(bytes[1]) << 8)
-    }
-
-    fn u32(&self, offset: u64, what: &'static str) -> Result<u32, ImageError> {
-        let bytes = self.bytes(offset, 4, what)?;
-        Ok(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte)))
-    }
-}
-
 impl Image {
     /// Reads the segments of a file, which may claim at most `memory_limit` bytes.
     ///
     /// # Errors
     /// See [`ImageError`].
     pub fn parse(file: &[u8], memory_limit: u64) -> Result<Self, ImageError> {
-        let reader = Reader(file);
-        let identification = reader.bytes(0, 16, "the identification")?;
-        if identification[..4] != *b"\x7fELF" {
-            return Err(ImageError::Kind("the magic number is missing"));
+        let elf = Elf::parse(file)?;
+        let header = elf.header();
+        if header.machine != machine::XTENSA {
+            return Err(ImageError::Kind("it is for another machine"));
         }
-        if identification[4] != 1 || identification[5] != 1 {
-            return Err(ImageError::Kind("another class or byte order"));
+        if header.kind != et::EXEC {
+            return Err(ImageError::Kind("its type is not ET_EXEC; link it before running it"));
         }
-        if reader.u16(18, "the machine")? != MACHINE_XTENSA {
-            return Err(ImageError::Kind("another machine"));
-        }
-        if reader.u16(16, "the type")? != TYPE_EXECUTABLE {
-            return Err(ImageError::Kind("not an executable (ET_EXEC); link it before running it"));
-        }
-        let entry = reader.u32(24, "the entry point")?;
-        let table = u64::from(reader.u32(28, "the program header offset")?);
-        let entry_size = reader.u16(42, "the program header size")?;
-        let count = reader.u16(44, "the program header count")?;
-        if count > 0 && entry_size < 32 {
-            return Err(ImageError::Kind("program headers are smaller than 32 bytes"));
-        }
+        let entry = u32::try_from(header.entry).map_err(|_| ImageError::Kind("its entry point is beyond 32 bits"))?;
         let mut segments = Vec::new();
         let mut needed = 0;
-        for index in 0..count {
-            let header = table + u64::from(entry_size) * u64::from(index);
-            if reader.u32(header, "a program header")? != PT_LOAD {
+        for segment in elf.load_segments() {
+            let wrong = |reason| ImageError::Segment { index: segment.index, reason };
+            if segment.filesz > segment.memsz {
+                return Err(wrong("larger in the file than in memory"));
+            }
+            if segment.memsz == 0 {
                 continue;
             }
-            let segment = read_segment(&reader, header, index.into(), &mut needed, memory_limit)?;
-            segments.extend(segment);
+            needed += segment.memsz;
+            if needed > memory_limit {
+                return Err(ImageError::TooLarge { needed, limit: memory_limit });
+            }
+            let end = segment.vaddr.checked_add(segment.memsz);
+            let (true, Ok(address), Ok(size)) =
+                (end.is_some_and(|end| end <= 1 << 32), u32::try_from(segment.vaddr), usize::try_from(segment.memsz))
+            else {
+                return Err(wrong("leaves the 32-bit address space"));
+            };
+            let mut bytes = elf.segment_data(&segment)?.to_vec();
+            bytes.resize(size, 0);
+            let permissions = Permissions {
+                execute: segment.flags & pf::X != 0,
+                write: segment.flags & pf::W != 0,
+                read: segment.flags & pf::R != 0,
+            };
+            segments.push(Segment { address, bytes, permissions });
         }
         if segments.is_empty() {
             return Err(ImageError::Empty);
@@ -146,34 +123,4 @@ impl Image {
         }
         Ok(memory)
     }
-}
-
-fn read_segment(
-    reader: &Reader<'_>,
-    header: u64,
-    index: usize,
-    needed: &mut u64,
-    limit: u64,
-) -> Result<Option<Segment>, ImageError> {
-    let field = |number: u64| reader.u32(header + 4 * number, "a program header");
-    let (offset, address) = (field(1)?, field(2)?);
-    let (file_size, memory_size, flags) = (field(4)?, field(5)?, field(6)?);
-    let wrong = |reason| ImageError::Segment { index, reason };
-    if file_size > memory_size {
-        return Err(wrong("larger in the file than in memory"));
-    }
-    if memory_size == 0 {
-        return Ok(None);
-    }
-    if u64::from(address) + u64::from(memory_size) > 1 << 32 {
-        return Err(wrong("leaves the 32-bit address space"));
-    }
-    *needed += u64::from(memory_size);
-    if *needed > limit {
-        return Err(ImageError::TooLarge { needed: *needed, limit });
-    }
-    let mut bytes = reader.bytes(offset.into(), file_size.into(), "a segment")?.to_vec();
-    bytes.resize(memory_size as usize, 0);
-    let permissions = Permissions { execute: flags & 1 != 0, write: flags & 2 != 0, read: flags & 4 != 0 };
-    Ok(Some(Segment { address, bytes, permissions }))
 }

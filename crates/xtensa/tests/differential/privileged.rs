@@ -75,11 +75,11 @@ fn exception_return(code: &mut Code, row: &'static Row, values: &[i64], p: u32) 
         }
         _ => {
             code.put(&format!("wsr.epc1 a{q}"));
+            // Return to quad 2, from one to three quads further, with windows unchecked.
+            set(code, w, "ps", 0x230);
             code.put(&format!("l32i a{w}, a{p}, {}", at::MEMORY));
             code.put(&format!("wsr.windowstart a{w}"));
             code.put("rsync");
-            // Return to quad 2, from one to three quads further.
-            set(code, w, "ps", 0x230);
             code.put(&format!("rotw {}", 1 + code.pc() / 4 % 3));
             code.put("rsync");
         }

@@ -11,6 +11,9 @@ pub const SIDE: u32 = DATA + 0x1_0000;
 pub const RECORDS: u32 = DATA + 0x1_1000;
 pub const RECORD: u32 = 256;
 
+/// Where the simulated machine starts.
+const RESET: u32 = 0xfe00_0000;
+
 /// Word offsets in a record.
 pub mod at {
     pub const MORE: u32 = 0;
@@ -227,6 +230,8 @@ impl Program {
     pub fn new(platform: Platform) -> Self {
         let mut code = Code::new();
         if platform == Platform::System {
+            // What the reset vector left.
+            code.put("movi a0, 0");
             code.put("movi a2, 0");
             code.put("wsr.windowbase a2");
             code.put("rsync");
@@ -295,8 +300,27 @@ impl Program {
             data.extend(record.0.iter().flat_map(|word| word.to_le_bytes()));
         }
         let entry = CODE + 4 * POOL_WORDS;
-        elf(entry, &[(CODE, self.code.finish(), 7), (DATA, data, 6)])
+        let mut segments = vec![(CODE, self.code.finish(), 7), (DATA, data, 6)];
+        if self.platform == Platform::System {
+            segments.push((RESET, reset_vector(entry), 7));
+        }
+        elf(entry, &segments)
     }
+}
+
+/// Code for the reset vector, where the simulated machine starts: jumps to the entry point.
+fn reset_vector(entry: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let put = |bytes: &mut Vec<u8>, text: &str| {
+        let code = encode_text(text, RESET + bytes.len() as u32, IsaSet::lx()).unwrap();
+        bytes.extend(code.bytes());
+    };
+    put(&mut bytes, &format!("j {}", RESET + 8));
+    bytes.push(0);
+    bytes.extend(entry.to_le_bytes());
+    put(&mut bytes, &format!("l32r a0, {}", RESET + 4));
+    put(&mut bytes, "jx a0");
+    bytes
 }
 
 /// A static executable of these segments (address, bytes, flags).

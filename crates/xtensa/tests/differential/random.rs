@@ -20,8 +20,22 @@ impl Random {
     /// A value for an address register.
     pub fn integer(&mut self) -> u32 {
         const EDGES: [u32; 16] = [
-            0, 1, 2, 31, 32, 33, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x7fff_ffff, 0x8000_0000,
-            0x8000_0001, 0xffff_ffff,
+            0,
+            1,
+            2,
+            31,
+            32,
+            33,
+            0x7f,
+            0x80,
+            0xff,
+            0x7fff,
+            0x8000,
+            0xffff,
+            0x7fff_ffff,
+            0x8000_0000,
+            0x8000_0001,
+            0xffff_ffff,
         ];
         match self.below(5) {
             0 => EDGES[self.below(16) as usize],
@@ -36,10 +50,30 @@ impl Random {
     /// values that tie when rounded, and neighbours of equal magnitude.
     pub fn float(&mut self) -> u32 {
         const EDGES: [u32; 24] = [
-            0, 0x8000_0000, 0x3f80_0000, 0xbf80_0000, 0x3f00_0000, 0x3fc0_0000, 0x4020_0000,
-            0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0xffc1_2345, 0x7f80_0001, 0xffa0_0000,
-            0x0000_0001, 0x807f_ffff, 0x0080_0000, 0x8080_0001, 0x7f7f_ffff, 0xff7f_fffe,
-            0x4f00_0000, 0xcf00_0000, 0x4f80_0000, 0x4eff_ffff, 0x3380_0000,
+            0,
+            0x8000_0000,
+            0x3f80_0000,
+            0xbf80_0000,
+            0x3f00_0000,
+            0x3fc0_0000,
+            0x4020_0000,
+            0x7f80_0000,
+            0xff80_0000,
+            0x7fc0_0000,
+            0xffc1_2345,
+            0x7f80_0001,
+            0xffa0_0000,
+            0x0000_0001,
+            0x807f_ffff,
+            0x0080_0000,
+            0x8080_0001,
+            0x7f7f_ffff,
+            0xff7f_fffe,
+            0x4f00_0000,
+            0xcf00_0000,
+            0x4f80_0000,
+            0x4eff_ffff,
+            0x3380_0000,
         ];
         let sign = self.word() & 0x8000_0000;
         match self.below(8) {

@@ -37,9 +37,7 @@ pub fn oracle(row: &Row) -> Oracle {
         }
         Op::Rer | Op::Wer => worked("the external registers are the host's"),
         _ if row.isa() == Isa::Mmu => worked("TLB contents are not modelled"),
-        Op::Rotw | Op::L32e | Op::S32e | Op::Rfwo | Op::Rfwu | Op::Rsil | Op::Rfe | Op::Rfi => {
-            Oracle::System
-        }
+        Op::Rotw | Op::L32e | Op::S32e | Op::Rfwo | Op::Rfwu | Op::Rsil | Op::Rfe | Op::Rfi => Oracle::System,
         _ if row.isa() == Isa::Cache && !unprivileged_cache(row.op()) => Oracle::System,
         _ => Oracle::User,
     }
@@ -65,8 +63,7 @@ pub fn program(row: &'static Row, platform: Platform, states: usize) -> Vec<u8> 
     };
     while program.records.len() < states {
         let mut case = Case::random(row, &mut random);
-        let mut records: Vec<Record> =
-            (0..per_encoding).map(|_| state(&mut random)).collect();
+        let mut records: Vec<Record> = (0..per_encoding).map(|_| state(&mut random)).collect();
         let first = program.next_record();
         program.code.load(case.pointer, first);
         let pointer = case.pointer;
@@ -125,8 +122,7 @@ impl Case {
         loop {
             let mask = if row.length() == 2 { 0xffff } else { 0xff_ffff };
             let word = row.bits() | random.word() & mask & !row.mask();
-            let mut values: Vec<i64> =
-                row.operands().iter().map(|operand| i64::from(operand.value(word, 0))).collect();
+            let mut values: Vec<i64> = row.operands().iter().map(|operand| i64::from(operand.value(word, 0))).collect();
             let mut taken: Vec<u32> = row
                 .operands()
                 .iter()
@@ -134,9 +130,9 @@ impl Case {
                 .map(|operand| operand.raw(word))
                 .collect();
             match row.flow() {
-                Flow::Call(_) | Flow::CallRegister(_) | Flow::WindowReturn | Flow::Entry => {
-                    taken.extend([0, 1, 4, 5, 8, 9, 12, 13]);
-                }
+                Flow::Call(_) | Flow::CallRegister(_) => taken.extend([0, 4, 8, 12]),
+                // The callee's registers are the caller's from the fifth on.
+                Flow::WindowReturn | Flow::Entry => taken.extend(4..16),
                 Flow::Return => taken.push(0),
                 _ => {}
             }
@@ -381,9 +377,8 @@ fn memory_access(row: &Row, values: &[i64]) -> Option<(u32, u32, u32)> {
 
 /// Limits RSR and its relatives to registers that user programs may touch.
 fn choose_register_operand(row: &Row, values: &mut [i64], random: &mut Random) {
-    const SPECIAL: [&str; 12] = [
-        "sar", "br", "scompare1", "acclo", "acchi", "m0", "m1", "m2", "m3", "lbeg", "lend", "lcount",
-    ];
+    const SPECIAL: [&str; 12] =
+        ["sar", "br", "scompare1", "acclo", "acchi", "m0", "m1", "m2", "m3", "lbeg", "lend", "lcount"];
     const USER: [&str; 3] = ["threadptr", "fcr", "fsr"];
     let number = match row.op() {
         Op::Rsr | Op::Wsr | Op::Xsr => special_number(SPECIAL[random.below(12) as usize]),
