@@ -239,11 +239,13 @@ pub struct RelocFault {
     pub value: i64,
     /// Smallest and largest value that the type takes.
     pub range: Option<(i128, i128)>,
+    /// How many later relocations have the same fault.
+    pub more: usize,
 }
 
 impl fmt::Display for RelocFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { entry, name, place, segment, address, symbol, value, range } = self;
+        let Self { entry, name, place, segment, address, symbol, value, range, more } = self;
         write!(
             f,
             "relocation {entry} ({name}) at {place:#x} in program header {segment} (device address {address:#x})"
@@ -252,9 +254,12 @@ impl fmt::Display for RelocFault {
             write!(f, " against {symbol}")?;
         }
         write!(f, ", value {value:#x}")?;
-        match range {
-            Some((low, high)) => write!(f, ", allowed {low}..={high}"),
-            None => Ok(()),
+        if let Some((low, high)) = range {
+            write!(f, ", allowed {low}..={high}")?;
+        }
+        match more {
+            0 => Ok(()),
+            more => write!(f, ", and {more} more like it"),
         }
     }
 }
@@ -266,6 +271,8 @@ pub struct Unresolved {
     pub module: String,
     /// The symbols, sorted by name.
     pub symbols: Vec<MissingSymbol>,
+    /// Those that the firmware had when the module was linked: the module belongs to another firmware.
+    pub stale: Vec<String>,
     /// Advice that follows from the names, one sentence each.
     pub hints: Vec<String>,
 }
@@ -283,6 +290,16 @@ pub struct MissingSymbol {
 
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(first) = self.stale.first() {
+            let more = if self.stale.len() > 1 { ", …" } else { "" };
+            writeln!(
+                f,
+                "module {} was linked against another firmware: {} of the missing names ({first}{more}) were in its symbol file; \
+                 link against the symbols of the firmware that runs, or update the firmware",
+                self.module,
+                self.stale.len(),
+            )?;
+        }
         let count = self.symbols.len();
         let noun = if count == 1 { "symbol" } else { "symbols" };
         write!(f, "module {} uses {count} {noun} that this device does not provide:", self.module)?;

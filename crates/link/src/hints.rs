@@ -1,6 +1,5 @@
 //! What to tell a person about missing symbols: near names, and advice that follows from the names.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -78,17 +77,9 @@ const FAMILIES: [(&[&str], &str); 4] = [
     ),
 ];
 
-/// Advice that follows from the missing names. `stale` are those that the firmware offered when the module was linked.
-pub(crate) fn advice(symbols: &[MissingSymbol], stale: &[String]) -> Vec<String> {
+/// Advice that follows from the missing names.
+pub(crate) fn advice(symbols: &[MissingSymbol]) -> Vec<String> {
     let mut advice = Vec::new();
-    if let Some(first) = stale.first() {
-        advice.push(format!(
-            "hint: the module was linked against another firmware: {} of these names ({first}{}) were in its symbol file, \
-             but the running firmware does not export them; link against this firmware's symbols or update the firmware",
-            stale.len(),
-            if stale.len() > 1 { ", …" } else { "" },
-        ));
-    }
     for (prefixes, text) in FAMILIES {
         if symbols.iter().any(|symbol| prefixes.iter().any(|prefix| symbol.name.starts_with(prefix))) {
             advice.push(text.to_string());

@@ -226,7 +226,31 @@ impl Pass<'_, '_> {
     fn no_symbol(&self) -> LoadError {
         let reason = "a relocation uses symbol 0, which names nothing; link the module again";
         let symbols = vec![MissingSymbol { name: String::new(), reason, near: Vec::new() }];
-        LoadError::Unresolved(Box::new(Unresolved { module: self.module.into(), symbols, hints: Vec::new() }))
+        LoadError::Unresolved(Box::new(Unresolved {
+            module: self.module.into(),
+            symbols,
+            stale: Vec::new(),
+            hints: Vec::new(),
+        }))
+    }
+
+    /// How many relocations from `first` on have the same fault. Nothing is written.
+    #[cold]
+    fn count_like(&self, error: ApplyError, first: usize) -> usize {
+        let faulty = |rela: &Rela| {
+            let (_, recipe) = self.table.recipe(rela.kind)?;
+            let symbol = *self.values.get(usize::try_from(rela.symbol).ok()?)?;
+            let delta = self.layout.spots.get(self.image.load_at(rela.offset)?)?.delta;
+            let place = rela.offset.wrapping_add(delta);
+            let value = recipe.value(Inputs { symbol, addend: rela.addend, place, bias: self.layout.bias });
+            match error {
+                ApplyError::Overflow => Some(!recipe.accepts(value)),
+                ApplyError::LowBits => Some(recipe.dropped_bits(value) != 0),
+                ApplyError::OutOfBounds | ApplyError::ReadBack => None,
+            }
+        };
+        let later = self.image.rela.iter().flat_map(RelaTable::iter).skip(first);
+        later.filter(|rela| faulty(rela).unwrap_or(false)).count()
     }
 
     #[cold]
@@ -249,6 +273,7 @@ impl Pass<'_, '_> {
             symbol: self.image.name_for_message(rela.symbol),
             value: value.cast_signed(),
             range: row.bounds(),
+            more: self.count_like(error, entry + 1),
         });
         match error {
             ApplyError::Overflow => LoadError::Overflow(fault),

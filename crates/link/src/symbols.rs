@@ -239,8 +239,8 @@ fn report_missing(image: &Image<'_>, request: &LoadRequest<'_>, missing: &[(u32,
     symbols.dedup();
     hints::suggest(&mut symbols, request.exports);
     let names: Vec<String> = symbols.iter().map(|symbol| symbol.name.clone()).collect();
-    let hints = hints::advice(&symbols, &linked_against(image, &names));
-    Err(LoadError::Unresolved(Box::new(Unresolved { module: request.name.into(), symbols, hints })))
+    let (stale, hints) = (linked_against(image, &names), hints::advice(&symbols));
+    Err(LoadError::Unresolved(Box::new(Unresolved { module: request.name.into(), symbols, stale, hints })))
 }
 
 /// Those of `names` that the firmware had when the module was linked: they are in the symbol file inside the module.

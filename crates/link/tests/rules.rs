@@ -367,6 +367,42 @@ fn tables_of_initialisers_that_leave_their_segment_or_the_code_are_refused() {
     assert_eq!((module.initialisers(), module.finalisers()), (&[POOL + 8][..], &[POOL + 16][..]));
 }
 
+#[test]
+fn finalisers_are_refused_where_initialisers_are() {
+    let (image, text, _) = small();
+    let exports = ExportTable::new();
+    for tag in [dt::FINI, dt::INIT] {
+        let file = image.clone().tag(tag, image.address(text)).build();
+        let strict = LoadRequest { initialisers: Initialisers::Refuse, ..request(&file, &exports) };
+        assert_eq!(load(&strict, &mut pool()).unwrap_err().kind(), "init_unsupported");
+    }
+}
+
+#[test]
+fn an_undefined_symbol_is_never_taken_for_one_of_a_segment_at_address_0() {
+    let mut image = ImageBuilder::new(machine::C7X);
+    let data = image.base(0).segment(SegmentSpec::new(RW, vec![0; 64]));
+    let import = image.symbol(SymbolSpec::import("memcpy"));
+    image.symbol(SymbolSpec::object("start", data, 0, 8));
+    image.relocate(RelocationSpec::new(data, 8, ABS64, import, 0));
+    image.needed("dsp_syms.out").firmware_symbols(&["memcpy"]);
+    let (module, memory) = loaded(&image.build(), &firmware_of(&[("memcpy", 0xa220_0000)]));
+    assert_eq!(module.symbol("start"), Some(POOL));
+    assert_eq!(word(&memory, POOL + 8), 0xa220_0000);
+    assert_eq!(refused(&image.build(), &ExportTable::new()).symbols(), ["memcpy"]);
+}
+
+#[test]
+fn values_that_do_not_fit_are_counted_beyond_the_first() {
+    let (mut image, text, data) = small();
+    let symbol = image.section_symbol(text);
+    for (offset, addend) in [(0, 1 << 40), (8, 0), (16, 1 << 41), (24, 1 << 42)] {
+        image.relocate(RelocationSpec::new(data, offset, 17, symbol, addend - i64::try_from(POOL).unwrap()));
+    }
+    let text = refused(&image.build(), &ExportTable::new()).to_string();
+    assert!(text.contains("relocation 0 (R_C7X_ABS32)") && text.contains("and 2 more like it"), "{text}");
+}
+
 fn host(machine: u16) -> (ImageBuilder, outboard_elf::write::SegmentId, outboard_elf::write::SegmentId) {
     let mut image = ImageBuilder::new(machine);
     let text = image.segment(SegmentSpec::new(RX, vec![0x90; 64]).align(4096));

@@ -86,7 +86,7 @@ fn check_imports(image: &Image<'_>, request: &CheckRequest<'_>, imports: &[Strin
     if !near.is_empty() {
         message.push_str(&format!("; near names: {}", some(&near)));
     }
-    for hint in hints::advice(&symbols, &[]) {
+    for hint in hints::advice(&symbols) {
         message.push('\n');
         message.push_str(&hint);
     }
