@@ -1,7 +1,7 @@
 //! How long loading takes, beside a copy of the same bytes in the same run.
 //!
-//! `cargo bench -p outboard-benches --bench loader [-- FILTER]` prints the table; `--once` loads a module of 10⁵ mixed
-//! relocations once and prints nothing, for instruction counters.
+//! `cargo bench -p outboard-benches --bench loader [-- FILTER]` prints the table and the slope. The gate of CI counts
+//! instructions instead: `cargo run --release -p outboard-benches --bin loader-gate`.
 #![expect(clippy::print_stdout, reason = "the table is the result of this program")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -127,18 +127,18 @@ fn measure(spec: &ModuleSpec, exports: &ExportTable, runs: u32) -> Measured {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let exports: ExportTable = (0..10_000).map(|index| (import_name(index), 0xa220_0000 + 16 * index)).collect();
-    if arguments.iter().any(|argument| argument == "--once") {
-        measure(&ModuleSpec::new(100_000, Mix::Everything), &exports, 0);
-        return;
-    }
     let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
     println!("module                file MB   copy ms   load ms   load/copy   ns/relocation   extra memory");
+    let mut mixed = Vec::new();
     for Row { name, spec } in rows() {
         if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
             continue;
         }
         let runs = if spec.relocations >= 1_000_000 { 15 } else { 60 };
         let Measured { file, copy, load, extra } = measure(&spec, &exports, runs);
+        if spec.mix == Mix::Everything && spec.segments == 2 {
+            mixed.push((spec.relocations as f64, load.as_secs_f64() * 1e9));
+        }
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let each = load.as_secs_f64() * 1e9 / spec.relocations as f64;
         println!(
@@ -150,4 +150,17 @@ fn main() {
             100.0 * extra as f64 / file as f64,
         );
     }
+    if let Some(slope) = slope(&mixed) {
+        println!("slope of the mixed modules: {slope:.2} ns per relocation");
+    }
+}
+
+/// Least squares over (relocations, nanoseconds).
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / count;
+    let (x, y) = (mean(&mut points.iter().map(|p| p.0)), mean(&mut points.iter().map(|p| p.1)));
+    let covariance: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    let variance: f64 = points.iter().map(|p| (p.0 - x) * (p.0 - x)).sum();
+    (points.len() > 1).then(|| covariance / variance)
 }
