@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -202,7 +204,23 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 /// A line for a person, on standard error; styled only on a terminal.
 pub(crate) fn say(line: &str) {
-    let _ = writeln!(anstream::stderr(), "{line}");
+    to_stderr(format!("{line}\n").into_bytes());
+}
+
+/// Writes to standard error, but never waits longer than a second for a reader: results go on without one.
+pub(crate) fn to_stderr(bytes: Vec<u8>) {
+    static STUCK: AtomicBool = AtomicBool::new(false);
+    if bytes.is_empty() || STUCK.load(Ordering::Relaxed) {
+        return;
+    }
+    let (sender, written) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = anstream::stderr().write_all(&bytes);
+        let _ = sender.send(());
+    });
+    if written.recv_timeout(Duration::from_secs(1)).is_err() {
+        STUCK.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A JSON result: one line on standard output.

@@ -8,7 +8,6 @@ use crate::report::{self, Failure};
 use clap::ArgMatches;
 use outboard_host::{Input, Module, Outputs, RunOptions, Session};
 use serde_json::json;
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -102,12 +101,11 @@ pub(super) fn call(
 
 /// What the module printed belongs on standard error, byte for byte.
 fn show_text(text: &outboard_host::ModuleText) {
-    let mut err = std::io::stderr().lock();
-    let _ = err.write_all(text.bytes());
-    if text.bytes().last().is_some_and(|byte| *byte != b'\n') {
-        let _ = err.write_all(b"\n");
+    let mut bytes = text.bytes().to_vec();
+    if bytes.last().is_some_and(|byte| *byte != b'\n') {
+        bytes.push(b'\n');
     }
-    drop(err);
+    report::to_stderr(bytes);
     if text.dropped() > 0 {
         report::say(&format!("warning: {} more bytes of module output did not fit its buffer", text.dropped()));
     }
