@@ -96,6 +96,18 @@ def test_a_failing_compiler_leaves_an_older_module_as_it_was(model, tmp_path) ->
     assert (tmp_path / "lib0.out").read_text() == "an older module"
 
 
+def test_missing_packages_are_said_with_their_remedy(model, tmp_path) -> None:
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "onnx.py").write_text("raise ImportError('no onnx', name='onnx')")
+    paths = [str(tmp_path / "hidden"), str(ROOT / "bindings" / "python")]
+    command = [sys.executable, "-m", "outboard.build", str(model), "-o", "lib0.out"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "requirements.txt, and onnx is missing" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_missing_compiler_is_said_before_the_work_begins(model, tmp_path) -> None:
     done = build(model, "-o", "lib0.out", folder=tmp_path, CC="/nonexistent/cc")
     assert done.returncode == 1

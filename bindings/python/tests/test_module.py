@@ -13,7 +13,8 @@ import pytest
 from onnx import TensorProto, helper
 from support import ROOT, check_model, difference, run_module
 
-from outboard.build import BuildResult, c_file, compile, toolchain
+from outboard.build import BuildResult, compile, toolchain
+from outboard.build.package_data import data_text
 
 EXAMPLES = ROOT / "examples" / "models"
 CONTRACT = [
@@ -35,7 +36,7 @@ def tool(*command: object) -> str:
 
 
 def importable() -> set[str]:
-    lines = c_file.data_text("imports.txt").splitlines()
+    lines = data_text("imports.txt").splitlines()
     return {line for line in lines if line and not line.startswith("#")}
 
 

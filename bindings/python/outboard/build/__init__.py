@@ -9,8 +9,25 @@ The command is ``python -m outboard.build MODEL.onnx -o lib0.out``. Reference: d
 
 from __future__ import annotations
 
-from .compiler import BuildResult, compile
+from typing import TYPE_CHECKING, Any
+
 from .errors import BuildError
 from .tensors import InputOption, TensorSpec
 
+if TYPE_CHECKING:
+    from .compiler import BuildResult, compile
+
 __all__ = ["BuildError", "BuildResult", "InputOption", "TensorSpec", "compile"]
+
+
+def __getattr__(name: str) -> Any:
+    """The compiler needs ONNX: it is imported when it is asked for, so that its absence can be told from a fault."""
+    if name not in ("BuildResult", "compile"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from . import compiler
+    except ImportError as error:
+        raise ImportError(
+            f"outboard.build needs the packages of bindings/python/requirements.txt, and {error.name} is missing"
+        ) from error
+    return getattr(compiler, name)

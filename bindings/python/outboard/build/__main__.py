@@ -7,13 +7,17 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import __version__
 from .command import Parser
-from .compiler import BuildResult, compile, write_whole
 from .errors import BuildError
+from .files import write_whole
 from .tensors import DTYPES
 from .toolchain import TARGETS
+
+if TYPE_CHECKING:
+    from .compiler import BuildResult
 
 _EPILOG = f"""\
 examples:
@@ -77,6 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.quiet:
             print(f"outboard.build: {what}", file=sys.stderr)
 
+    try:
+        from . import compile
+    except ImportError as error:
+        print(f"error: {error}\n  help: pip install -r bindings/python/requirements.txt", file=sys.stderr)
+        return 1
     try:
         result = compile(
             options.model,

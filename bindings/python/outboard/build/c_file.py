@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 from . import memory
+from .package_data import data_text
 from .program import Buffer, Copy, Program, Step
 from .tensors import DTYPES, DType, TensorSpec
 from .tir_to_c import C_TYPES, SUFFIXES, KernelC
@@ -24,11 +24,6 @@ class CFile:
 
     text: str
     workspace_bytes: int
-
-
-def data_text(name: str) -> str:
-    """A text file that belongs to this package."""
-    return (resources.files(__package__) / "data" / name).read_text(encoding="utf-8")
 
 
 def render(

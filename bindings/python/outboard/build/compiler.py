@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
 
 from .. import __version__
-from . import io_meta, notes, weights
+from . import io_meta, notes
 from .errors import BuildError
+from .files import write_whole
 from .onnx_load import fix_inputs, load
-from .tensors import DTYPES, InputOption, TensorSpec, parse_input_option
+from .package_data import data_text
+from .tensors import InputOption, TensorSpec, parse_input_option
 from .toolchain import TARGETS, Compiler, Machine
 
 BUILDER = f"outboard.build {__version__}"
@@ -44,8 +45,6 @@ class BuildResult:
 
     def write_c(self, directory: str | os.PathLike[str]) -> None:
         """Writes ``lib0.c``, ``weights.bin``, ``tvm_dsp_io_meta.bin`` and ``weights.S`` into ``directory``."""
-        from .c_file import data_text
-
         folder = Path(directory)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -93,8 +92,12 @@ def compile(
     machine = None if compiler is None else compiler.machine(native=target == "host-native")
 
     # TVM takes seconds to load: what can fail before it has failed by now.
-    from .lowering import lower_to_c
-
+    try:
+        from .lowering import lower_to_c
+    except ImportError as error:
+        raise BuildError(
+            f"TVM cannot be loaded: {error}", hint="pip install -r bindings/python/requirements.txt"
+        ) from error
     lowered = lower_to_c(proto, specs, label, BUILDER, machine, say)
     result = BuildResult(
         label,
@@ -114,10 +117,6 @@ def compile(
 
 
 def _link(result: BuildResult, compiler: Compiler, machine: Machine, native: bool) -> BuildResult:
-    from dataclasses import replace
-
-    from .c_file import data_text
-
     module = compiler.compile_and_link(
         {"lib0.c": result.c_source.encode(), "weights.S": data_text("weights.S").encode()},
         {"weights.bin": result.weights, "tvm_dsp_io_meta.bin": result.io_meta, "notes.bin": result._notes()},
@@ -126,28 +125,3 @@ def _link(result: BuildResult, compiler: Compiler, machine: Machine, native: boo
         native,
     )
     return replace(result, module=module)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file under another name first, so that nobody ever sees half of it."""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise BuildError(f"cannot write {path}: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
-    except OSError as error:
-        Path(temporary).unlink()
-        raise BuildError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-__all__ = ["BUILDER", "DTYPES", "BuildResult", "compile", "weights", "write_whole"]

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .command import Parser
-from .compiler import write_whole
 from .errors import BuildError
+from .files import write_whole
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from onnx import external_data_helper
 from .errors import BuildError
 from .tensors import DTYPES, MAX_DIMS, InputOption, TensorSpec, dtype_of_onnx
 
+_LARGEST = (1 << 31) - 1
+
 
 def load(path: Path) -> onnx.ModelProto:
     """Reads the model at ``path`` with its external data."""
@@ -30,6 +32,8 @@ def load(path: Path) -> onnx.ModelProto:
             hint="export the model to ONNX (a .onnx file) first",
         )
     _load_external_data(model, path)
+    if model.ByteSize() > _LARGEST:
+        raise BuildError(f"{path} holds more than 2 GB, which is as much as ONNX's tools can take in one piece")
     return model
 
 

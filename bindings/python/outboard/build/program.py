@@ -6,6 +6,7 @@ a list of steps, each of which calls one kernel with whole buffers, and the buff
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -73,7 +74,7 @@ class Program:
     def constant(self, array: np.ndarray) -> Buffer:
         """The buffer of a constant; equal ones are one."""
         dtype = _dtype(str(array.dtype))
-        key = (dtype.name, array.tobytes())
+        key = (dtype.name, hashlib.sha256(array.tobytes()).digest())
         if key not in self._numbers:
             self._numbers[key] = Buffer(dtype, array.size, "constant", len(self.constants))
             self.constants.append(np.ascontiguousarray(array))
