@@ -114,7 +114,10 @@ fn compare(got: &[f64], expected: &[f64]) -> Result<f64> {
         .iter()
         .zip(expected)
         .map(|(got, expected)| (got - expected).abs() / got.abs().max(expected.abs()).max(1e-3))
-        .fold(0.0, |largest: f64, difference| if difference > largest || difference.is_nan() { difference } else { largest });
+        .fold(
+            0.0,
+            |largest: f64, difference| if difference > largest || difference.is_nan() { difference } else { largest },
+        );
     if difference <= TOLERANCE {
         return Ok(difference);
     }

@@ -59,7 +59,10 @@ impl Environment {
     /// The interpreter, with this clone's `outboard` package on its path.
     pub fn python(&self) -> Command {
         let mut python = Command::new(self.folder.join("bin/python"));
-        python.current_dir(root()).env("PYTHONPATH", root().join("bindings/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+        python
+            .current_dir(root())
+            .env("PYTHONPATH", root().join("bindings/python"))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
         python
     }
 }

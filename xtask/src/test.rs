@@ -29,7 +29,9 @@ pub fn run(miri: bool, consent: &setup::Consent) -> Result<()> {
     steps.push(timed("doc tests", cargo().args(["test", "--workspace", "--doc"]))?);
     let outboard = run::build_outboard(false)?;
     let mut pytest = python.python();
-    pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests"]).env("OUTBOARD_BIN", &outboard);
+    pytest
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests"])
+        .env("OUTBOARD_BIN", &outboard);
     steps.push(timed("Python tests", &mut pytest)?);
     steps.push(end_to_end(consent)?);
     if miri {
@@ -117,9 +119,8 @@ fn counts(line: &str) -> Option<(u64, u64)> {
         let words: Vec<&str> = trimmed.split([' ', ',', ';', '.']).filter(|word| !word.is_empty()).collect();
         words.windows(2).find(|pair| pair[1] == what).and_then(|pair| pair[0].parse::<u64>().ok()).unwrap_or(0)
     };
-    (is_summary && (trimmed.contains("passed") || trimmed.contains("failed"))).then(|| {
-        (count("passed"), count("failed") + count("error") + count("errors"))
-    })
+    (is_summary && (trimmed.contains("passed") || trimmed.contains("failed")))
+        .then(|| (count("passed"), count("failed") + count("error") + count("errors")))
 }
 
 fn report(steps: &[Step]) -> Result<()> {
