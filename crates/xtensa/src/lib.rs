@@ -21,10 +21,12 @@
 )]
 
 mod decode;
+pub mod disasm;
 mod encode;
 pub mod engine;
 pub mod isa;
 pub mod length;
+pub mod lines;
 pub mod run;
 mod softfloat;
 mod text;

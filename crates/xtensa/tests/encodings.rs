@@ -1,4 +1,11 @@
 //! Golden encodings, and round trips over the whole table.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "tests build and take apart small known values, and fail by panicking"
+)]
 
 use std::collections::HashSet;
 

@@ -48,9 +48,7 @@ impl Cpu {
         let result = x + y;
         let register = usize::from(op.r & 15);
         self.fr[register] = if !self.is_plain(result) {
-            self.exactly(|context| {
-                if subtract { softfloat::sub(a, b, context) } else { softfloat::add(a, b, context) }
-            })
+            self.exactly(|context| if subtract { softfloat::sub(a, b, context) } else { softfloat::add(a, b, context) })
         } else {
             if self.fsr & flag::INEXACT == 0 {
                 let (sum, error) = two_sum(f64::from(x), f64::from(y));
@@ -132,8 +130,8 @@ impl Cpu {
                 self.compare(op, a, b);
                 old
             }
-            Op::FloatS => self.from_integer(i64::from(integer as i32), op.imm),
-            Op::UfloatS => self.from_integer(i64::from(integer), op.imm),
+            Op::FloatS => self.convert_integer(i64::from(integer as i32), op.imm),
+            Op::UfloatS => self.convert_integer(i64::from(integer), op.imm),
             Op::AbsS => a & 0x7fff_ffff,
             Op::NegS => a ^ 0x8000_0000,
             Op::ConstS => CONSTANTS[usize::from(op.s & 3)],
@@ -177,7 +175,7 @@ impl Cpu {
         result
     }
 
-    fn from_integer(&mut self, value: i64, scale: u32) -> u32 {
+    fn convert_integer(&mut self, value: i64, scale: u32) -> u32 {
         self.exactly(|context| {
             let unscaled = softfloat::from_integer(value, context);
             softfloat::scale(unscaled, -(scale as i32), context)

@@ -271,9 +271,8 @@ macro_rules! accessors {
         fn $store(&mut self, address: u32, value: $type) -> Result<(), MemoryError> {
             for hint in self.stores {
                 let place = hint.place(address, $size);
-                if let Some(bytes) = place
-                    .and_then(|place| self.arena.get_mut(place..))
-                    .and_then(<[u8]>::first_chunk_mut)
+                if let Some(bytes) =
+                    place.and_then(|place| self.arena.get_mut(place..)).and_then(<[u8]>::first_chunk_mut)
                 {
                     *bytes = value.to_le_bytes();
                     return Ok(());
@@ -392,9 +391,11 @@ impl RegionMemory {
         let index = self.locate(address, Access::Load)?;
         let region = &mut self.regions[index];
         if let Some(device) = &mut region.device {
-            return device
-                .load(address.wrapping_sub(region.base), size)
-                .map_err(|code| MemoryError::Device { access: Access::Load, address, code });
+            return device.load(address.wrapping_sub(region.base), size).map_err(|code| MemoryError::Device {
+                access: Access::Load,
+                address,
+                code,
+            });
         }
         self.loads = [self.hint(index), self.loads[0]];
         let mut value = 0;
@@ -414,9 +415,11 @@ impl RegionMemory {
         let index = self.locate(address, Access::Store)?;
         let region = &mut self.regions[index];
         if let Some(device) = &mut region.device {
-            return device
-                .store(address.wrapping_sub(region.base), size, value)
-                .map_err(|code| MemoryError::Device { access: Access::Store, address, code });
+            return device.store(address.wrapping_sub(region.base), size, value).map_err(|code| MemoryError::Device {
+                access: Access::Store,
+                address,
+                code,
+            });
         }
         self.stores = [self.hint(index), self.stores[0]];
         // All bytes are checked before the first is written.

@@ -145,7 +145,7 @@ impl<M: Memory> Engine<M> {
     fn chain(&mut self, index: &mut u32, left: &mut u64) -> Option<Stop> {
         let Self { machine, cache, .. } = self;
         loop {
-            let Some(block) = cache.blocks.get(*index as usize) else { return None };
+            let block = cache.blocks.get(*index as usize)?;
             let generation = cache.generation;
             let mut change = None;
             let unusual = block.generation != generation

@@ -62,8 +62,8 @@ impl<M: Memory> Machine<M> {
             return Err(Box::new(Cause::DivideByZero));
         }
         let value = match op.op {
-            Op::Muluh => (u64::from(a) * u64::from(b) >> 32) as u32,
-            Op::Mulsh => (i64::from(signed_a) * i64::from(signed_b) >> 32) as u32,
+            Op::Muluh => ((u64::from(a) * u64::from(b)) >> 32) as u32,
+            Op::Mulsh => ((i64::from(signed_a) * i64::from(signed_b)) >> 32) as u32,
             Op::Quou => a / b,
             Op::Quos => signed_a.wrapping_div(signed_b) as u32,
             Op::Remu => a % b,

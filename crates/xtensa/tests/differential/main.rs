@@ -4,6 +4,13 @@
 //! generated programs: the same static ELF runs here and there, and every register and memory
 //! word of every state must be equal. By default each row gets a tenth of the states; with
 //! `OUTBOARD_DIFFERENTIAL=full` it gets 10,000.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "tests build and take apart small known values, and fail by panicking"
+)]
 
 mod privileged;
 mod program;
@@ -176,16 +183,4 @@ fn no_row_is_without_an_oracle() {
         println!("{:20} {text}", row.mnemonic());
     }
     assert!(rows_with_qemu().len() * 10 > ROWS.len() * 8, "most rows are judged by QEMU");
-}
-
-#[test]
-fn dump() {
-    let Ok(name) = std::env::var("DUMP") else { return };
-    let row = outboard_xtensa::isa::row_by_mnemonic(&name).unwrap();
-    let platform = match oracle(row) {
-        Oracle::System => Platform::System,
-        _ => Platform::User,
-    };
-    let file = rows::program(row, platform, 1000);
-    std::fs::write("/tmp/bt/p.elf", file).unwrap();
 }
