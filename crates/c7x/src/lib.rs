@@ -35,4 +35,4 @@ pub use platform::{Entry, Incoming, Platform, Statistics, Step};
 pub use pool::{Exhausted, Owner, Pool, PoolId};
 pub use printf::PrintfBuffer;
 pub use runtime::Runtime;
-pub use service::{Limits, Service};
+pub use service::{Limits, Service, UnloadStep};

@@ -1,7 +1,6 @@
 //! Loading a staged file into the MAIN pool, and what the service keeps of a loaded module.
 
 use crate::memory::MainBytes;
-use crate::models::Constants;
 use crate::platform::Platform;
 use crate::pool::{Owner, Pool};
 use crate::runtime::Runtime;
@@ -27,8 +26,6 @@ pub struct Module {
     pub handle: u32,
     /// The loaded image.
     pub image: LoadedModule,
-    /// Constants of the embedded weights, when there are any.
-    pub constants: Option<Constants>,
     /// Declared I/O sizes, when there are any.
     pub io: Option<IoMeta>,
 }

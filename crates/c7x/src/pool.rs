@@ -30,8 +30,12 @@ impl PoolId {
 /// On whose behalf a block was allocated; blocks are reclaimed by owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Owner {
-    /// Segments, constants and C heap of a module: until it is unloaded.
+    /// Segments and C heap of a module: until it is unloaded.
     Module(u32),
+    /// Constants of a module's embedded weights: until it is unloaded.
+    Constants(u32),
+    /// Driver memory of a module (DMA, TIDL): until the module gives it back.
+    Driver(u32),
     /// What one inference of a module allocated: until its next inference.
     Run(u32),
     /// Input tensors of one request: until the module's next request.

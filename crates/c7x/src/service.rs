@@ -3,6 +3,9 @@
 //! Requests, their order of checks and the replies: `docs/reference/c7x-service.md`.
 
 mod infer;
+mod unload;
+
+pub use unload::UnloadStep;
 
 use crate::loader::{self, Module};
 use crate::models::{self, Constants, ModelError};
@@ -12,6 +15,7 @@ use crate::runtime::Runtime;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use core::cell::RefCell;
 use outboard_link::LoadError;
 use outboard_wire::{
@@ -25,14 +29,14 @@ use zerocopy::IntoBytes;
 pub struct Limits {
     /// Loaded modules.
     pub modules: usize,
-    /// Weights loaded apart from a module.
+    /// Sets of weights: embedded in modules, or loaded apart.
     pub models: usize,
 }
 
 impl Default for Limits {
-    /// The original firmware's four of each, with room to spare.
+    /// The original firmware has four of each.
     fn default() -> Self {
-        Self { modules: 16, models: 16 }
+        Self { modules: 16, models: 32 }
     }
 }
 
@@ -43,7 +47,11 @@ pub struct Service<P: Platform> {
     runtime: Rc<RefCell<Runtime>>,
     limits: Limits,
     modules: BTreeMap<u32, Module>,
+    /// Constants of the weights embedded in modules, by the module's handle; each takes a model slot.
+    embedded: BTreeMap<u32, Constants>,
+    /// Constants of weights that were loaded apart, by model id.
     models: BTreeMap<u32, Constants>,
+    unload_order: Vec<UnloadStep>,
     next_handle: u32,
     next_model: u32,
     jobs_completed: u32,
@@ -58,7 +66,9 @@ impl<P: Platform> Service<P> {
             runtime: Rc::new(RefCell::new(runtime)),
             limits,
             modules: BTreeMap::new(),
+            embedded: BTreeMap::new(),
             models: BTreeMap::new(),
+            unload_order: UnloadStep::ORDER.to_vec(),
             next_handle: 1,
             next_model: 1,
             jobs_completed: 0,
@@ -282,9 +292,14 @@ impl<P: Platform> Service<P> {
             self.platform.call_void(handle, &image, *function);
         }
         let io = loader::io_meta(&self.runtime.borrow(), &image);
-        self.modules.insert(handle, Module { handle, image, constants: None, io });
+        self.modules.insert(handle, Module { handle, image, io });
         self.load_embedded_weights(handle);
         Ok(handle)
+    }
+
+    /// Whether every model slot is in use.
+    fn slots_taken(&self) -> bool {
+        self.models.len() + self.embedded.len() >= self.limits.models
     }
 
     /// Weights that cannot be used are reported but do not fail the load: the module may run with a model's.
@@ -292,12 +307,14 @@ impl<P: Platform> Service<P> {
         let Some(module) = self.modules.get(&handle) else { return };
         let weights = loader::embedded_weights(&self.runtime.borrow(), &module.image);
         let Some((address, size)) = weights else { return };
-        let built = models::build(&mut self.runtime.borrow_mut(), address, size, Owner::Module(handle));
+        if self.slots_taken() {
+            return self
+                .explain(&format!("ERROR: module {handle}: every model slot is taken; its weights are not used"));
+        }
+        let built = models::build(&mut self.runtime.borrow_mut(), address, size, Owner::Constants(handle));
         match built {
             Ok(constants) => {
-                if let Some(module) = self.modules.get_mut(&handle) {
-                    module.constants = Some(constants);
-                }
+                self.embedded.insert(handle, constants);
             }
             Err(error) => self.explain(&format!("ERROR: module {handle}: embedded {error}")),
         }
@@ -307,33 +324,6 @@ impl<P: Platform> Service<P> {
         let Ok(request) = DynUnload::parse(message) else { return self.refuse(0x12, seq) };
         let status = if self.unload(request.module_handle.get()) { Status::Success } else { Status::Handle };
         self.answer(MessageType::DynUnload, seq, status);
-    }
-
-    /// Unloads in the order that keeps everything valid until its last use: module cleanup, registers, constants, memory.
-    fn unload(&mut self, handle: u32) -> bool {
-        let Some(module) = self.modules.get(&handle) else { return false };
-        let runs_here = module.image.machine() == self.platform.machine();
-        let cleanup = module.image.symbol(loader::TIDL_CLEANUP);
-        for function in cleanup.iter().chain(module.image.finalisers()).filter(|_| runs_here) {
-            let _active = Runtime::activate(&self.runtime, handle);
-            self.platform.call_void(handle, &module.image, *function);
-        }
-        self.reclaim(handle);
-        self.runtime.borrow_mut().drop_symbols(handle);
-        if let Some(module) = self.modules.remove(&handle) {
-            if module.image.machine() == self.platform.machine() {
-                self.platform.unseal(&module.image);
-            }
-            loader::release(&self.runtime, handle, module.image);
-            self.platform.trace(format_args!("[DLOAD] Unloaded module handle={handle}"));
-        }
-        true
-    }
-
-    fn unload_all(&mut self) {
-        while let Some(handle) = self.modules.keys().next().copied() {
-            self.unload(handle);
-        }
     }
 
     /// Drops what the last inference of a module left: registers first, then its memory.
@@ -370,7 +360,7 @@ impl<P: Platform> Service<P> {
     /// Copies staged weights into MAIN, so that the next staged file does not overwrite them, and builds their constants.
     fn load_model(&mut self, size: u32) -> Result<(u32, Constants), (Status, Option<Exhausted>)> {
         self.check_staged(size)?;
-        if self.models.len() >= self.limits.models {
+        if self.slots_taken() {
             let limit = self.limits.models;
             self.explain(&format!("ERROR: {limit} models are loaded, which is all this device holds; unload one"));
             return Err((Status::Weights, None));

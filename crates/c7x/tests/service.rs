@@ -472,3 +472,110 @@ fn a_module_whose_data_fits_only_in_staging_keeps_staging_until_it_is_unloaded()
     }
     assert_eq!(device.load(file).header.status(), Some(Status::Success));
 }
+
+/// A module in the shape of a TIDL build: driver memory that its cleanup gives back, a register file in .bss, weights.
+const TIDL: &str = "void *appMemAlloc(uint32_t heap, uint32_t size, uint32_t align);
+  int32_t appMemFree(uint32_t heap, void *memory, uint32_t size);
+  static void *driver; static TVMFFIAny registers[2];
+  typedef struct __attribute__((packed)) { uint64_t count; int32_t type; int64_t value; } Weights;
+  const Weights _binary_weights_bin_start = {1, TVM_FFI_INT, 42};
+  const uint32_t _binary_weights_bin_size = sizeof(Weights);
+  void tidl_bridge_cleanup(void) { if (driver) appMemFree(0, driver, 4096); driver = NULL; }
+  int cg_main_dsp(TVMFFIAny *in, int n, TVMFFIAny *c, TVMFFIAny *out) {
+    if (n != 1 || !c || c[0].u.v_int64 != 42) return 9;
+    if (!driver && !(driver = appMemAlloc(0, 4096, 128))) return OUTBOARD_NO_MEMORY;
+    TVMDSPRegFileInit(registers, 2);
+    DLDevice cpu = {1, 0}; DLDataType f = {DL_FLOAT, 32, 1}; int64_t shape[1] = {4};
+    TVMDSPStorage *s = TVMDSPStorageAlloc(16, cpu, f);
+    TVMFFIAny held = {TVM_FFI_TENSOR, 0, {0}};
+    held.u.v_obj = (TVMFFIObject *)TVMDSPStorageAllocNDArray(s, 0, shape, 1, f);
+    TVMDSPRegSetAny(1, &held);
+    *out = in[0]; return 0; }";
+
+/// Loads, runs and unloads the TIDL module `times` times; the device must have been told its unload order.
+fn use_tidl(device: &mut Device, times: u32) {
+    let file = build_text(TIDL);
+    for _ in 0..times {
+        let handle = device.load(&file).module_handle.get();
+        let (fixed, _) = device.infer(handle, InferFlags::default(), &[desc(INPUT.base, 16)]);
+        assert_eq!(fixed.header.status(), Some(Status::Success), "{}", device.printed());
+        assert_eq!(device.status_of(DynUnload::new(1, handle).as_bytes()), 0);
+    }
+}
+
+#[test]
+fn an_unload_takes_its_steps_in_the_documented_order_and_leaves_nothing() {
+    let mut device = Device::new();
+    let before = device.free();
+    use_tidl(&mut device, 6);
+    assert_eq!(device.free(), before);
+    assert!(!device.printed().contains("ERROR"), "{}", device.printed());
+    let trace = &device.service.platform().trace;
+    let steps =
+        ["tidl_bridge_cleanup called", "registers cleaned", "model slot freed", "constants released", "image released"];
+    let taken: Vec<&str> = trace.iter().filter_map(|line| line.strip_prefix("[COMPUTE] unload 6: ")).collect();
+    assert_eq!(taken, steps);
+}
+
+#[test]
+fn every_step_of_an_unload_that_is_left_out_or_moved_is_caught() {
+    use outboard_c7x::UnloadStep::{Constants, Image, ModelSlot, Module, Registers};
+    let limits = Limits { modules: 16, models: 4 };
+    let run = |order: &[outboard_c7x::UnloadStep], times| {
+        let mut device = Device::with_limits(limits);
+        let before = device.free();
+        device.service.unload_in_order(order);
+        use_tidl(&mut device, times);
+        let last = device.load(&build_text(TIDL));
+        let printed = device.printed();
+        let leaked = before != device.free();
+        let trace = device.service.platform().trace.join("\n");
+        device.service.unload_in_order(&outboard_c7x::UnloadStep::ORDER);
+        (last.header.status(), printed, leaked, trace)
+    };
+    let (_, _, _, trace) = run(&[Registers, ModelSlot, Constants, Image], 1);
+    assert!(trace.contains("bytes of driver memory (appMemAlloc) were not given back"), "DMA leak: {trace}");
+    let (_, _, _, trace) = run(&[Module, ModelSlot, Constants, Image, Registers], 1);
+    assert!(trace.contains("the register file lies in memory that was freed already"), "use after free: {trace}");
+    let (_, printed, _, _) = run(&[Module, Registers, Constants, Image], 4);
+    assert!(printed.contains("every model slot is taken"), "slot exhaustion at the fifth load: {printed}");
+
+    let mut device = Device::with_limits(limits);
+    let before = device.free();
+    device.service.unload_in_order(&[Module, Registers, ModelSlot, Image]);
+    use_tidl(&mut device, 3);
+    assert!(device.free().0 < before.0, "pool leak");
+}
+
+#[test]
+fn the_statuses_seen_over_the_wire_are_the_documented_ones() {
+    let mut seen = std::collections::BTreeSet::new();
+    let mut device = Device::with_limits(Limits { modules: 2, models: 4 });
+    let echo = device.load(&build_text(ECHO)).module_handle.get();
+    let mut ask = |device: &mut Device, message: &[u8]| seen.insert(device.status_of(message));
+    let infer = |handle, windows, inputs: &[TensorDesc]| {
+        Infer::new(1, handle, 0, InferFlags::default(), windows, inputs).unwrap().bytes().to_vec()
+    };
+    let ok = desc(INPUT.base, 16);
+    ask(&mut device, &infer(echo, (INPUT, RESULT), &[ok])); // SUCCESS
+    ask(&mut device, &[1, 2, 3]); // ERR_INVALID
+    ask(&mut device, SetPrintfBuf::new(1, 0, 0x1_0000).as_bytes()); // ERR_ADDR
+    ask(&mut device, DynLoad::new(1, 0).as_bytes()); // ERR_SIZE
+    ask(&mut device, &infer(99, (INPUT, RESULT), &[ok])); // ERR_HANDLE
+    ask(&mut device, &infer(echo, (INPUT, RESULT), &[desc(0x1000, 16)])); // ERR_TENSOR
+    device.write(SharedMap::STAGING.base, &[0xFF; 64]);
+    ask(&mut device, ModelLoad::new(1, 64).as_bytes()); // ERR_WEIGHTS
+    ask(&mut device, DynLoad::new(1, 64).as_bytes()); // ERR_LOAD
+    let other = device.load(&build_text("int other(void) { return 1; }")).module_handle.get();
+    ask(&mut device, &infer(other, (INPUT, RESULT), &[ok])); // ERR_SYMBOL
+    device.ask(DynUnload::new(1, other).as_bytes());
+    let hog = "int cg_main_dsp(TVMFFIAny *in, int n, TVMFFIAny *c, TVMFFIAny *out) { (void)in; (void)c; (void)out;
+      return n == 2 ? 5 : TVMBackendAllocWorkspace(1, 0, 1ull << 30, 2, 32) ? 0 : -3; }";
+    let hog = device.load(&build_text(hog)).module_handle.get();
+    ask(&mut device, &infer(hog, (INPUT, RESULT), &[ok])); // ERR_NOMEM
+    ask(&mut device, &infer(hog, (INPUT, RESULT), &[ok, ok])); // ERR_CALL
+    // ERR_BUSY has a test of its own; the firmware never sends ERR_GENERIC, ERR_TIMEOUT and ERR_OP.
+    seen.insert(Status::Busy.code());
+    let documented = Status::all().filter(|status| !matches!(status, Status::Generic | Status::Timeout | Status::Op));
+    assert_eq!(seen, documented.map(Status::code).collect());
+}

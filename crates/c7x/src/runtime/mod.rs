@@ -217,6 +217,19 @@ impl Runtime {
         freed
     }
 
+    /// Whether a module's register file, when it has one, lies in memory that is in use.
+    pub(crate) fn registers_live(&self, handle: u32) -> bool {
+        self.registers.get(&handle).is_none_or(|file| {
+            let size = file.count as u64 * size_of::<Any>() as u64;
+            self.main.holds(file.address, size) || self.fast.holds(file.address, size)
+        })
+    }
+
+    /// Bytes an owner holds in both pools.
+    pub(crate) fn owned_by(&self, owner: Owner) -> u64 {
+        self.main.owned_by(owner) + self.fast.owned_by(owner)
+    }
+
     /// Forgets the names a module registered.
     pub fn drop_symbols(&mut self, handle: u32) {
         self.symbols.retain(|(owner, _, _)| *owner != handle);

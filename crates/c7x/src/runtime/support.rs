@@ -83,7 +83,14 @@ pub(super) extern "C" fn udma_object() -> *mut c_void {
 }
 
 pub(super) extern "C" fn app_mem_alloc(_heap: u32, size: u32, align: u32) -> *mut c_void {
-    if size == 0 { core::ptr::null_mut() } else { for_module(PoolId::Main, size.into(), align.into()) }
+    if size == 0 {
+        return core::ptr::null_mut();
+    }
+    let address = with(|runtime| {
+        let owner = Owner::Driver(runtime.active());
+        runtime.allocate(PoolId::Main, size.into(), align.into(), owner)
+    });
+    address.flatten().map_or(core::ptr::null_mut(), pointer)
 }
 
 pub(super) extern "C" fn app_mem_free(_heap: u32, memory: *mut c_void, _size: u32) -> i32 {

@@ -134,7 +134,7 @@ impl<P: Platform> Service<P> {
         };
         let profile = module.image.symbol(PROFILE);
         let constants = match model {
-            0 => module.constants,
+            0 => self.embedded.get(&handle).copied(),
             id => Some(*self.models.get(&id).ok_or(Status::Handle)?),
         };
         let Constants { address, count } = constants.unwrap_or(Constants { address: 0, count: 0 });
