@@ -19,7 +19,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod carve;
 pub mod cores;
+mod host;
 pub mod inspect;
 pub mod opcodes;
+pub mod report;
+pub mod resident;
+pub mod slots;
 pub mod twins;

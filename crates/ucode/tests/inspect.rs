@@ -141,8 +141,11 @@ fn the_kernel_table_is_found_with_a_dot_too() {
     assert_eq!(pi(&file).kernel_table.unwrap().rows.len(), 1);
 }
 
+/// Offset in the file and bytes to write there.
+type Patch<'a> = (usize, &'a [u8]);
+
 /// The codes of the notes of the twin with these bytes changed: (file offset, bytes).
-fn notes(patches: &[(usize, &[u8])]) -> Vec<(&'static str, String)> {
+fn notes(patches: &[Patch<'_>]) -> Vec<(&'static str, String)> {
     let mut file = twins::image("cayman_0").unwrap();
     for (at, bytes) in patches {
         file[*at..*at + bytes.len()].copy_from_slice(bytes);
@@ -156,7 +159,7 @@ fn each_fault_of_an_image_gets_its_note() {
     let middle = 0x0100_0083_u32.to_le_bytes();
     let table = 0x7400;
     let rela = 0x75c8;
-    let cases: [(&str, &str, &[(usize, &[u8])]); 7] = [
+    let cases: [(&str, &str, &[Patch<'_>]); 7] = [
         ("OB0621", "outside of the text", &[(table + 4, &outside)]),
         ("OB0622", "does not begin with `entry`", &[(table + 4, &middle)]),
         ("OB0628", "dispatch never reaches", &[(table + 8, &[0, 0, 0, 0x7e])]),

@@ -11,6 +11,8 @@ pub(in super::super) struct Generation {
     entries: [u32; 3],
     texts: [u32; 3],
     sizes: [u32; 3],
+    /// Where the second helper of the first two libraries begins.
+    helper: u32,
 }
 
 pub(in super::super) const CAYMAN: Generation = Generation {
@@ -21,9 +23,11 @@ pub(in super::super) const CAYMAN: Generation = Generation {
     entries: [0x410, 0x828, 0x3c74],
     texts: [0x45e, 0x8be, 0x3d1e],
     sizes: [0xf5c, 0x1500, 0x6974],
+    helper: 0x240,
 };
 
-pub(in super::super) const MARIANA: Generation = Generation { entries: [0x410, 0x828, 0x3c88], ..CAYMAN };
+pub(in super::super) const MARIANA: Generation =
+    Generation { entries: [0x410, 0x828, 0x3c88], helper: 0x260, ..CAYMAN };
 
 pub(in super::super) const MAVERICK: Generation = Generation {
     kind: 3,
@@ -33,6 +37,7 @@ pub(in super::super) const MAVERICK: Generation = Generation {
     entries: [0x39c, 0x900, 0x3ccc],
     texts: [0x3fe, 0x95e, 0x3d5e],
     sizes: [0xc64, 0x1280, 0x55a0],
+    helper: 0x240,
 };
 
 const DATA: u32 = 0x0200_0000;
@@ -83,7 +88,8 @@ pub(in super::super) fn plan(generation: &Generation, library: &str) -> Option<P
     }
     let bss = DATA + end + if with_start { 0 } else { 0x48 };
     let text_size = generation.texts[index];
-    let helpers: &[u32] = if with_start { &[0x100, 0x240] } else { &DECODERS };
+    let short = [0x100, generation.helper];
+    let helpers: &[u32] = if with_start { &short } else { &DECODERS };
     let first = helpers[0];
     let functions = kernels.iter().map(|(_, _, at)| match index {
         1 if *at == 0x80 => Function { at: *at, role: Role::Nop },
@@ -95,7 +101,7 @@ pub(in super::super) fn plan(generation: &Generation, library: &str) -> Option<P
         Function { at: text_size - 14, role: Role::Fini },
     ];
     let names: Vec<(String, u32)> = match index {
-        0 => vec![("_Z9iota_implILb1EEvv".into(), 0x100), ("_Z9iota_implILb0EEvv".into(), 0x240)],
+        0 => vec![("_Z9iota_implILb1EEvv".into(), 0x100), ("_Z9iota_implILb0EEvv".into(), generation.helper)],
         1 => vec![("_Z22cross_lane_reduce_implb".into(), 0x100)],
         _ => DECODERS.iter().enumerate().map(|(planes, at)| (decoder(planes + 1), *at)).collect(),
     };

@@ -1,0 +1,2 @@
+//! Time to list a large container.
+fn main() {}
