@@ -1,10 +1,9 @@
 //! From the value a module returned to tensors in the caller's output window.
 
 use crate::abi::{Any, TYPE_ARRAY, TYPE_TENSOR};
-use crate::memory::MemoryMap;
 use crate::runtime::{ArrayHead, Runtime, TensorHead};
 use alloc::vec::Vec;
-use outboard_wire::{InferFlags, KV_STRIDE, KV_TENSORS, MAX_DIMS, MAX_INLINE_OUTPUTS, MapWindow, TensorDesc, round64};
+use outboard_wire::{KvLayout, MAX_DIMS, MAX_INLINE_OUTPUTS, MapWindow, TensorDesc, round64};
 use zerocopy::IntoBytes;
 
 /// Bytes of an array object before its elements.
@@ -40,7 +39,7 @@ pub(crate) enum OutputError {
     /// An object or its data does not lie inside the device's memory.
     OutsideMemory { address: u64 },
     /// A KV tensor is larger than its slot, or there are more than slots.
-    KvLimit { index: usize, size: u64 },
+    KvLimit { index: usize, size: u64, layout: KvLayout },
 }
 
 /// Outputs in their place.
@@ -166,21 +165,18 @@ pub(crate) fn place(runtime: &mut Runtime, output: &Output, window: MapWindow) -
 /// before anything is copied.
 pub(crate) fn keep_in_kv(
     runtime: &mut Runtime,
-    map: &MemoryMap,
+    layout: KvLayout,
     elements: &[Option<Returned>],
 ) -> Result<Output, OutputError> {
-    let kept = || elements.iter().skip(1).flatten().filter(|tensor| tensor.data != 0).enumerate();
-    for (index, tensor) in kept() {
-        if index >= KV_TENSORS || tensor.size > KV_STRIDE {
-            return Err(OutputError::KvLimit { index, size: tensor.size });
-        }
+    let kept: Vec<&Returned> = elements.iter().skip(1).flatten().filter(|tensor| tensor.data != 0).collect();
+    let stride = layout.stride(kept.iter().map(|tensor| tensor.size));
+    let mut places = Vec::with_capacity(kept.len());
+    for (index, tensor) in kept.iter().enumerate() {
+        let place = layout.address(index, tensor.size, stride);
+        places.push(place.ok_or(OutputError::KvLimit { index, size: tensor.size, layout })?);
     }
-    for (index, tensor) in kept() {
-        let Some(slot) = InferFlags::kv_address(index).map(|address| address - outboard_wire::SharedMap::KV.base)
-        else {
-            break;
-        };
-        if !runtime.memory.copy(map.kv.base + slot, tensor.data, tensor.size) {
+    for (tensor, place) in kept.iter().zip(places) {
+        if !runtime.memory.copy(place, tensor.data, tensor.size) {
             return Err(OutputError::OutsideMemory { address: tensor.data });
         }
     }

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use outboard_link::LoadError;
 use outboard_wire::{
-    ANNOUNCED_NAME, DynLoad, DynLoadReply, DynUnload, Header, MAX_MESSAGE, MapWindow, MessageType, ModelLoad,
+    ANNOUNCED_NAME, DynLoad, DynLoadReply, DynUnload, Header, KvLayout, MAX_MESSAGE, MapWindow, MessageType, ModelLoad,
     ModelLoadReply, ModelUnload, PingReply, PrintfHeader, SERVICE_ENDPOINT, SetPrintfBuf, Status, StatusReply, Version,
 };
 use zerocopy::IntoBytes;
@@ -31,12 +31,14 @@ pub struct Limits {
     pub modules: usize,
     /// Sets of weights: embedded in modules, or loaded apart.
     pub models: usize,
+    /// How tensors are kept in the KV region.
+    pub kv: KvLayout,
 }
 
 impl Default for Limits {
     /// The original firmware has four of each.
     fn default() -> Self {
-        Self { modules: 16, models: 32 }
+        Self { modules: 16, models: 32, kv: KvLayout::Fixed }
     }
 }
 

@@ -171,7 +171,7 @@ fn every_load_refusal_names_its_reason_and_changes_nothing() {
 
 #[test]
 fn a_full_device_refuses_the_next_module_by_name() {
-    let mut device = Device::with_limits(Limits { modules: 1, models: 1 });
+    let mut device = Device::with_limits(Limits { modules: 1, ..Limits::default() });
     let file = build_text(ECHO);
     assert_eq!(device.load(&file).header.status(), Some(Status::Success));
     assert_eq!(device.load(&file).header.status(), Some(Status::Load));
@@ -520,7 +520,7 @@ fn an_unload_takes_its_steps_in_the_documented_order_and_leaves_nothing() {
 #[test]
 fn every_step_of_an_unload_that_is_left_out_or_moved_is_caught() {
     use outboard_c7x::UnloadStep::{Constants, Image, ModelSlot, Module, Registers};
-    let limits = Limits { modules: 16, models: 4 };
+    let limits = Limits { models: 4, ..Limits::default() };
     let run = |order: &[outboard_c7x::UnloadStep], times| {
         let mut device = Device::with_limits(limits);
         let before = device.free();
@@ -550,7 +550,7 @@ fn every_step_of_an_unload_that_is_left_out_or_moved_is_caught() {
 #[test]
 fn the_statuses_seen_over_the_wire_are_the_documented_ones() {
     let mut seen = std::collections::BTreeSet::new();
-    let mut device = Device::with_limits(Limits { modules: 2, models: 4 });
+    let mut device = Device::with_limits(Limits { modules: 2, ..Limits::default() });
     let echo = device.load(&build_text(ECHO)).module_handle.get();
     let mut ask = |device: &mut Device, message: &[u8]| seen.insert(device.status_of(message));
     let infer = |handle, windows, inputs: &[TensorDesc]| {

@@ -168,7 +168,7 @@ fn d18_a_device_that_is_stopped_is_given_up_and_the_session_goes_on() {
 #[test]
 fn e2_a_device_can_be_started_and_stopped_again_and_again() {
     for _ in 0..5 {
-        let transport = simulated(SimOptions { program: Some(PROGRAM.into()) }).unwrap();
+        let transport = simulated(SimOptions { program: Some(PROGRAM.into()), ..SimOptions::default() }).unwrap();
         let mut session = Session::open(transport, SessionOptions::default()).unwrap();
         works(&mut session);
         session.close().unwrap();

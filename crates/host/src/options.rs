@@ -45,6 +45,9 @@ pub struct SessionOptions {
 pub struct RunOptions {
     /// How often the device runs the module; 0 and 1 both mean once.
     pub repeat: u16,
+    /// Keep the outputs from the second on in the device's KV region and return only the first; a later call takes them with
+    /// [`crate::Input::Resident`].
+    pub kv_resident: bool,
     /// How long to wait; `None`: [`Deadlines::infer`] of the session.
     pub deadline: Option<Duration>,
 }

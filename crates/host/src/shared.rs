@@ -6,7 +6,7 @@ use crate::lost::{Loss, LossCause};
 use crate::transport::{Event, Transport, Wait};
 use crate::{Buffer, Error};
 use outboard_shm::{DeviceState, Object, Port, Received, RingError, Side, Statistics, WaitPolicy};
-use outboard_wire::MAX_MESSAGE;
+use outboard_wire::{KvLayout, MAX_MESSAGE};
 use std::time::{Duration, Instant};
 
 /// Pause between two looks at a device that starts or stops.
@@ -19,6 +19,11 @@ pub(crate) trait Peer: Send {
 
     /// Its process id, when it is a process that runs.
     fn process(&self) -> Option<u32>;
+
+    /// How tensors lie in its KV region.
+    fn kv_layout(&self) -> KvLayout {
+        KvLayout::Fixed
+    }
 
     /// Whether a device runs already that no session has used: it is taken as it is.
     fn is_prepared(&self) -> bool {
@@ -107,6 +112,10 @@ impl<P: Peer> Transport for SharedMemory<P> {
 
     fn keeps_modules(&self) -> bool {
         self.peer.outlives_sessions()
+    }
+
+    fn kv_layout(&self) -> KvLayout {
+        self.peer.kv_layout()
     }
 
     fn statistics(&self) -> Option<Statistics> {

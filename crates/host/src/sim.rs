@@ -8,6 +8,7 @@ use crate::lost::LossCause;
 use crate::shared::{Peer, SharedMemory};
 use crate::{Error, Transport};
 use outboard_shm::Object;
+use outboard_wire::KvLayout;
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -33,6 +34,8 @@ pub struct SimOptions {
     /// The program to run it in. `None`: the one [`PROGRAM_VARIABLE`] names, else this program if it is `outboard`, else an
     /// `outboard` beside it or one folder up.
     pub program: Option<PathBuf>,
+    /// How tensors lie in the KV region: as the protocol fixes it, or without its limits.
+    pub kv: KvLayout,
 }
 
 /// The way to a simulated device: prepares the shared memory of a session. The device starts with the session.
@@ -44,7 +47,7 @@ pub fn simulated(options: SimOptions) -> Result<impl Transport + 'static, Error>
         Some(program) => program,
         None => find_program(std::env::var_os(PROGRAM_VARIABLE).map(PathBuf::from), std::env::current_exe().ok())?,
     };
-    SharedMemory::new(Process { program, running: None, last: None })
+    SharedMemory::new(Process { program, kv: options.kv, running: None, last: None })
 }
 
 /// The program a device runs in, when none was given.
@@ -71,6 +74,7 @@ fn find_program(named: Option<PathBuf>, this: Option<PathBuf>) -> Result<PathBuf
 /// A device process.
 struct Process {
     program: PathBuf,
+    kv: KvLayout,
     running: Option<Running>,
     /// How the last one ended, and the end of its log.
     last: Option<(Option<ExitStatus>, String)>,
@@ -82,10 +86,11 @@ struct Running {
 }
 
 impl Process {
-    fn spawn(program: &Path, control: &Object, carveout: &Object) -> std::io::Result<Running> {
+    fn spawn(program: &Path, kv: KvLayout, control: &Object, carveout: &Object) -> std::io::Result<Running> {
         let mut command = Command::new(program);
         command
             .args(["device", "worker"])
+            .args((kv == KvLayout::Packed).then_some("--kv-packed"))
             .stdin(Stdio::from(control.as_fd().try_clone_to_owned()?))
             .stdout(Stdio::from(carveout.as_fd().try_clone_to_owned()?))
             .stderr(Stdio::piped());
@@ -125,10 +130,14 @@ impl Peer for Process {
         self.running.as_ref().map(|running| running.child.id())
     }
 
+    fn kv_layout(&self) -> KvLayout {
+        self.kv
+    }
+
     fn start(&mut self, control: &Object, carveout: &Object) -> Result<(), Error> {
         self.kill();
         self.last = None;
-        let running = Self::spawn(&self.program, control, carveout)
+        let running = Self::spawn(&self.program, self.kv, control, carveout)
             .map_err(|source| Error::Start { program: self.program.clone(), source })?;
         tracing::debug!(program = %self.program.display(), pid = running.child.id(), "started a simulated device");
         self.running = Some(running);

@@ -4,7 +4,7 @@ use crate::arena::Room;
 use crate::lost::Loss;
 use crate::{Buffer, Error};
 use outboard_shm::Statistics;
-use outboard_wire::MAX_MESSAGE;
+use outboard_wire::{KvLayout, MAX_MESSAGE};
 use std::time::{Duration, Instant};
 
 /// A wait that ends: what is awaited, for how long, until when.
@@ -67,6 +67,11 @@ pub trait Transport: Send {
     /// Whether modules stay loaded when a session ends, as on the board.
     fn keeps_modules(&self) -> bool {
         false
+    }
+
+    /// How tensors lie in the device's KV region.
+    fn kv_layout(&self) -> KvLayout {
+        KvLayout::Fixed
     }
 
     /// What the device says about itself, when it publishes that.

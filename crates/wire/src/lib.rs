@@ -29,7 +29,7 @@ mod tensor;
 
 pub use infer::{Infer, InferFlags, InferHeader, InferLarge, InferReply, InferReplyHeader};
 pub use io_meta::{IoMeta, IoMetaError};
-pub use map::{MapWindow, Region, SharedMap, in_range, round64};
+pub use map::{KvLayout, MapWindow, Region, SharedMap, in_range, round64};
 pub use message::{
     DynLoad, DynLoadReply, DynUnload, Header, MalformedMessage, MessageType, ModelLoad, ModelLoadReply, ModelUnload,
     PingReply, SetPrintfBuf, StatusReply, Version,

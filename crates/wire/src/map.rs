@@ -1,5 +1,7 @@
 //! The shared memory map as both sides see it, and the overflow-safe range checks on it.
 
+use crate::{KV_STRIDE, KV_TENSORS};
+
 /// A piece of device address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
@@ -94,5 +96,54 @@ pub const fn round64(value: u64) -> Option<u64> {
     match value.checked_add(63) {
         Some(sum) => Some(sum & !63),
         None => None,
+    }
+}
+
+/// How tensors lie in the KV region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KvLayout {
+    /// As the protocol fixes it: at most 60 tensors at a distance of 196,608 bytes.
+    #[default]
+    Fixed,
+    /// As many tensors as fit, at a distance of the largest one rounded up to 64 bytes.
+    Packed,
+}
+
+impl KvLayout {
+    /// Distance of two tensors when the tensors have these sizes.
+    pub fn stride(self, sizes: impl Iterator<Item = u64>) -> u64 {
+        match self {
+            Self::Fixed => KV_STRIDE,
+            Self::Packed => sizes.max().and_then(round64).unwrap_or(u64::MAX).max(64),
+        }
+    }
+
+    /// Address of the `index`-th tensor, of `size` bytes; `None` when it does not fit.
+    ///
+    /// ```
+    /// use outboard_wire::{KV_STRIDE, KvLayout, SharedMap};
+    /// let fixed = KvLayout::Fixed.stride([100].into_iter());
+    /// assert_eq!(KvLayout::Fixed.address(1, 100, fixed), Some(SharedMap::KV.base + KV_STRIDE));
+    /// assert_eq!(KvLayout::Fixed.address(60, 100, fixed), None);
+    /// let packed = KvLayout::Packed.stride([393_216].into_iter());
+    /// assert_eq!(KvLayout::Packed.address(31, 393_216, packed), Some(SharedMap::KV.base + 31 * 393_216));
+    /// assert_eq!(KvLayout::Packed.address(32, 393_216, packed), None);
+    /// ```
+    pub fn address(self, index: usize, size: u64, stride: u64) -> Option<u64> {
+        let offset = u64::try_from(index).ok()?.checked_mul(stride)?;
+        let fits = match self {
+            Self::Fixed => index < KV_TENSORS && size <= KV_STRIDE,
+            Self::Packed => in_range(offset, size, 0, SharedMap::KV.size),
+        };
+        fits.then_some(SharedMap::KV.base + offset)
+    }
+}
+
+impl core::fmt::Display for KvLayout {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Fixed => write!(f, "{KV_TENSORS} tensors of at most {KV_STRIDE} bytes"),
+            Self::Packed => write!(f, "{} bytes in all", SharedMap::KV.size),
+        }
     }
 }

@@ -263,12 +263,11 @@ impl<P: Platform> Service<P> {
     fn hand_over(&mut self, job: &Job, output: u64, reply: &mut InferReply) -> Result<(), Status> {
         let placed = {
             let mut runtime = self.runtime.borrow_mut();
-            let map = *runtime.memory.map();
             let value: Any = runtime.fetch(output).unwrap_or(Any::NONE);
             outputs::read(&runtime, &value).and_then(|returned| {
                 let returned = match returned {
                     Output::Tuple(elements) if job.large && job.flags.is_kv_resident() => {
-                        outputs::keep_in_kv(&mut runtime, &map, &elements)?
+                        outputs::keep_in_kv(&mut runtime, self.limits.kv, &elements)?
                     }
                     other => other,
                 };
@@ -306,8 +305,8 @@ impl<P: Platform> Service<P> {
             OutputError::OutsideMemory { address } => {
                 (format!("ERROR: an output at {address:#x} lies outside the device's memory"), Status::Addr)
             }
-            OutputError::KvLimit { index, size } => (
-                format!("ERROR: KV tensor {index} of {size} bytes exceeds the KV region's 60 slots of 196608"),
+            OutputError::KvLimit { index, size, layout } => (
+                format!("ERROR: KV tensor {index} of {size} bytes does not fit the KV region ({layout})"),
                 Status::Size,
             ),
         };

@@ -25,6 +25,7 @@ use crate::service::{Limits, Service};
 use machine::SimMachine;
 use outboard_link::ExportTable;
 use outboard_shm::{ControlError, DeviceState, MapError, Mapping, Object, Port, Side};
+use outboard_wire::KvLayout;
 use std::boxed::Box;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::string::String;
@@ -98,11 +99,12 @@ fn exported() -> impl Iterator<Item = crate::runtime::Export> {
 
 /// Serves one session as the device until the host shuts it down or goes away.
 ///
-/// `control` and `carveout` are the shared memory objects of the session; `faults` is what shall go wrong.
+/// `control` and `carveout` are the shared memory objects of the session; `faults` is what shall go wrong, `kv` how
+/// the KV region is used.
 ///
 /// # Errors
 /// The device's memory cannot be mapped, or the objects are not a session's.
-pub fn run_worker(control: OwnedFd, carveout: OwnedFd, faults: Faults) -> Result<(), WorkerError> {
+pub fn run_worker(control: OwnedFd, carveout: OwnedFd, faults: Faults, kv: KvLayout) -> Result<(), WorkerError> {
     die_with_parent()?;
     close_inherited([control.as_raw_fd(), carveout.as_raw_fd()])?;
     let map = MemoryMap::AM67A;
@@ -123,7 +125,7 @@ pub fn run_worker(control: OwnedFd, carveout: OwnedFd, faults: Faults) -> Result
     let machine = SimMachine::new(port, export_table(), regions, faults);
     let confinement = confine::confine().map_err(|reason| WorkerError::Confinement { reason })?;
     port.trace(&std::format!("[BOOT] confined: seccomp {}, landlock {}", confinement.seccomp, confinement.landlock));
-    let mut service = Service::new(machine, runtime, Limits::default());
+    let mut service = Service::new(machine, runtime, Limits { kv, ..Limits::default() });
     service.run();
     drop(service);
     port.set_state(DeviceState::Stopped);

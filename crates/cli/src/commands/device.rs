@@ -2,6 +2,7 @@
 
 use crate::report::Failure;
 use outboard_c7x::sim::{BrokerOptions, Faults, run_broker, run_worker};
+use outboard_wire::KvLayout;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
@@ -53,6 +54,8 @@ Faults: announce=lost|late:MS  drop=P  delay=P:MS  busy=P:MS  crash=N  crash-aft
 struct Worker {
     #[arg(long, value_name = "SPEC", default_value = "")]
     inject: String,
+    #[arg(long)]
+    kv_packed: bool,
 }
 
 pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
@@ -79,8 +82,9 @@ fn stand(run: &Run) -> Result<(), Failure> {
 
 fn serve(worker: &Worker) -> Result<(), Failure> {
     let faults = faults(&worker.inject)?;
+    let kv = if worker.kv_packed { KvLayout::Packed } else { KvLayout::Fixed };
     let object = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|error| Failure::worker(&error));
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
     let (control, carveout) = (object(stdin.as_fd())?, object(stdout.as_fd())?);
-    run_worker(control, carveout, faults).map_err(|error| Failure::worker(&error))
+    run_worker(control, carveout, faults, kv).map_err(|error| Failure::worker(&error))
 }

@@ -118,7 +118,7 @@ pub fn code(output: &Output) -> i32 {
 
 /// A session with a simulated device.
 pub fn session(infer: Duration) -> Session {
-    let transport = simulated(SimOptions { program: Some(PROGRAM.into()) }).unwrap();
+    let transport = simulated(SimOptions { program: Some(PROGRAM.into()), ..SimOptions::default() }).unwrap();
     let deadlines = Deadlines { infer, ..Deadlines::all(Duration::from_secs(30)) };
     Session::open(transport, SessionOptions { deadlines }).unwrap()
 }

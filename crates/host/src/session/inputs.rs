@@ -19,6 +19,14 @@ pub enum Input<'a> {
     Copied(TensorView<'a>),
     /// A buffer of the input window: nothing is copied.
     Staged(&'a InputBuffer),
+    /// A tensor that lies in the device's KV region already: the k-th of a call is the k-th that the last call with
+    /// [`crate::RunOptions::kv_resident`] left there.
+    Resident {
+        /// Element type.
+        dtype: DType,
+        /// Shape.
+        shape: &'a Shape,
+    },
 }
 
 impl<'a> From<&'a Tensor> for Input<'a> {
@@ -45,6 +53,7 @@ impl Input<'_> {
         match self {
             Self::Copied(view) => view.dtype(),
             Self::Staged(buffer) => buffer.dtype,
+            Self::Resident { dtype, .. } => *dtype,
         }
     }
 
@@ -53,6 +62,7 @@ impl Input<'_> {
         match self {
             Self::Copied(view) => view.shape(),
             Self::Staged(buffer) => &buffer.shape,
+            Self::Resident { shape, .. } => shape,
         }
     }
 
@@ -60,7 +70,7 @@ impl Input<'_> {
     fn copied(&self) -> Option<&[u8]> {
         match self {
             Self::Copied(view) => Some(view.bytes()),
-            Self::Staged(_) => None,
+            Self::Staged(_) | Self::Resident { .. } => None,
         }
     }
 }
@@ -253,9 +263,15 @@ impl Session {
             reason: reason.to_owned(),
         };
         let mut arena = self.input_arena(front)?.ok_or_else(|| too_small("buffers in it are in use"))?;
+        let mut resident = self.resident_addresses(inputs)?.into_iter();
         let mut descriptors = Vec::with_capacity(inputs.len());
         for (index, input) in inputs.iter().enumerate() {
             let (offset, len) = match input {
+                Input::Resident { .. } => {
+                    let (address, len) = resident.next().unwrap_or_default();
+                    descriptors.push(descriptor(index, input, address, len)?);
+                    continue;
+                }
                 Input::Staged(buffer) => {
                     self.check_staged(index, buffer, front)?;
                     (buffer.offset, buffer.len)
@@ -275,6 +291,27 @@ impl Session {
             descriptors.push(descriptor(index, input, base + offset as u64, len as u64)?);
         }
         Ok(descriptors)
+    }
+
+    /// Addresses and sizes of the inputs that lie in the KV region, in their order.
+    fn resident_addresses(&self, inputs: &[Input<'_>]) -> Result<Vec<(u64, u64)>, Error> {
+        let mut sizes = Vec::new();
+        for (index, input) in inputs.iter().enumerate() {
+            if let Input::Resident { dtype, shape } = input {
+                let size = shape.bytes(*dtype).map_err(outboard_tensor::TensorError::from)?;
+                sizes.push((index, size as u64));
+            }
+        }
+        let layout = self.link.transport.kv_layout();
+        let stride = layout.stride(sizes.iter().map(|(_, size)| *size));
+        let place = |(nth, (index, size)): (usize, (usize, u64))| {
+            let address = layout.address(nth, size, stride).ok_or_else(|| Error::InputUnsupported {
+                index,
+                reason: format!("{size} bytes as tensor {nth} do not fit the KV region ({layout})"),
+            })?;
+            Ok((address, size))
+        };
+        sizes.into_iter().enumerate().map(place).collect()
     }
 
     fn check_staged(&self, index: usize, buffer: &InputBuffer, front: u64) -> Result<(), Error> {

@@ -102,12 +102,16 @@ impl Session {
         options: &RunOptions,
     ) -> Result<(Reply, Duration), Error> {
         let limit = options.deadline.unwrap_or(self.options.deadlines.infer);
-        let flags = InferFlags::repeat(options.repeat);
+        let mut flags = InferFlags::repeat(options.repeat);
+        if options.kv_resident {
+            flags = flags.kv_resident();
+        }
         let about = Some(module.name.as_str());
         let windows = self.windows();
         let seq = self.link.next_seq();
         self.forget_text()?;
-        if inputs.len() <= HOST_INLINE_INPUTS {
+        // Only INFER_LARGE honours the KV flag.
+        if inputs.len() <= HOST_INLINE_INPUTS && !options.kv_resident {
             let request = Infer::new(seq, module.handle, 0, flags, windows, inputs)
                 .map_err(|error| Error::InputUnsupported { index: HOST_INLINE_INPUTS, reason: error.to_string() })?;
             self.hand_over_input()?;
