@@ -22,6 +22,7 @@
 mod container;
 mod definition;
 mod error;
+pub mod fuzz;
 mod header;
 mod json;
 pub mod metaneff;

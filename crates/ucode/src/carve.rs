@@ -17,7 +17,7 @@ use std::fmt;
 
 use memchr::memmem;
 use outboard_elf::pi::DeviceShape;
-use outboard_elf::{Elf, machine};
+use outboard_elf::{Elf, Limits, machine};
 
 use crate::host::{Host, name_parts};
 use crate::inspect::sha256;
@@ -40,6 +40,8 @@ pub struct CarveReport {
     pub grid: Vec<GridRow>,
     /// Identifications that began no sound image.
     pub rejected: usize,
+    /// Images beyond the first 65,536, which are not listed.
+    pub more: usize,
 }
 
 /// An image in a file.
@@ -88,6 +90,8 @@ pub struct GridRow {
     pub libraries: Vec<Option<usize>>,
 }
 
+/// Images that are listed.
+const IMAGES: usize = 65_536;
 /// Most libraries that one generation is shown with.
 const LIBRARIES: u32 = 64;
 
@@ -95,7 +99,8 @@ const LIBRARIES: u32 = 64;
 #[must_use]
 pub fn image_at(bytes: &[u8], offset: u64) -> Option<&[u8]> {
     let rest = bytes.get(usize::try_from(offset).ok()?..)?;
-    let elf = Elf::parse(rest).ok().filter(|elf| elf.header().machine == machine::XTENSA)?;
+    let limits = Limits { program_headers: 16, ..Limits::DEFAULT };
+    let elf = Elf::parse_with(rest, limits).ok().filter(|elf| elf.header().machine == machine::XTENSA)?;
     let header = elf.header();
     let len = if header.shnum == 0 {
         elf.segments().map(|segment| segment.offset.saturating_add(segment.filesz)).max()?
@@ -110,7 +115,7 @@ pub fn image_at(bytes: &[u8], offset: u64) -> Option<&[u8]> {
 #[must_use]
 pub fn carve(bytes: &[u8]) -> CarveReport {
     let mut found: Vec<(u64, &[u8])> = Vec::new();
-    let (mut rejected, mut end) = (0, 0);
+    let (mut rejected, mut more, mut end) = (0, 0, 0);
     for offset in memmem::find_iter(bytes, IDENT) {
         if offset < end {
             continue;
@@ -118,7 +123,11 @@ pub fn carve(bytes: &[u8]) -> CarveReport {
         match image_at(bytes, offset as u64) {
             Some(image) => {
                 end = offset + image.len();
-                found.push((offset as u64, image));
+                if found.len() < IMAGES {
+                    found.push((offset as u64, image));
+                } else {
+                    more += 1;
+                }
             }
             None => rejected += 1,
         }
@@ -134,7 +143,7 @@ pub fn carve(bytes: &[u8]) -> CarveReport {
         images.push(CarvedImage { same_as, ..carved });
     }
     let grid = grid(&images);
-    CarveReport { size: bytes.len() as u64, unique: first.len(), images, grid, rejected }
+    CarveReport { size: bytes.len() as u64, unique: first.len(), images, grid, rejected, more }
 }
 
 /// The names of the images of a host library by their file offset.

@@ -12,6 +12,8 @@ use outboard_elf::{Elf, RelaTable, StringTable, Symbol, SymbolTable, machine, sh
 const SO_GET: &str = "_SO_get";
 const JSON_GET: &str = "_JSON_get";
 const DATA: &str = ".data";
+/// Images and tables that are kept.
+const SYMBOLS: usize = 65_536;
 /// Longest symbol name that is looked at.
 const NAME: u64 = 128;
 
@@ -72,7 +74,7 @@ impl<'a> Host<'a> {
         let Some(name) = interesting.then(|| std::str::from_utf8(name).ok()).flatten() else { return };
         let place = symbol.defined().then_some(Place { address: symbol.value, size: symbol.size });
         if name.ends_with("_libs") {
-            if let Some(place) = place {
+            if let Some(place) = place.filter(|_| self.tables.len() < SYMBOLS) {
                 self.tables.insert(name.to_owned(), place);
             }
             return;
@@ -83,6 +85,9 @@ impl<'a> Host<'a> {
             (_, Some(image)) => (image, true),
             _ => return,
         };
+        if self.images.len() >= SYMBOLS && !self.images.contains_key(image) {
+            return;
+        }
         let named = self.images.entry(image.to_owned()).or_default();
         let slot = match (is_json, is_data) {
             (false, false) => &mut named.getter,

@@ -21,6 +21,7 @@
 
 pub mod carve;
 pub mod cores;
+pub mod fuzz;
 mod host;
 pub mod inspect;
 pub mod opcodes;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use outboard_ucode::carve::{CarveReport, carve};
-use outboard_ucode::resident::{Flavor, ResidentError, libraries_from_opcodes, library_count, resident};
+use outboard_ucode::resident::{Flavor, libraries_from_opcodes, library_count, resident};
 use outboard_ucode::{cores, twins};
 
 /// Name, file offset, size, offset of the manifest, entry point, getter of the sixteen images of the host library.

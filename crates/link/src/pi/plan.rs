@@ -171,6 +171,9 @@ impl Descriptor {
     }
 }
 
+/// Most relocations of an image: the windows of a core have 40 KiB.
+const RELOCATIONS: u64 = 1 << 16;
+
 /// The relocation entries of an image, as in the file: in the scratch segment when there is one, else in the data segment.
 ///
 /// # Errors
@@ -181,6 +184,14 @@ pub fn relocations<'a>(elf: &Elf<'a>, shape: &PiShape, dynamic: &Dynamic<'_>) ->
     let bytes = size - size % RELA as u64;
     if bytes == 0 {
         return Ok(&[]);
+    }
+    let count = bytes / RELA as u64;
+    if count > RELOCATIONS {
+        return Err(ElfError::Limit {
+            what: "the number of relocations (DT_RELASZ)",
+            value: count,
+            limit: RELOCATIONS,
+        });
     }
     let home = shape.scratch.as_ref().unwrap_or(&shape.data);
     let problem = "points to bytes that the segment of the host's tables does not hold in the file";

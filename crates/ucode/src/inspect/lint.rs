@@ -144,6 +144,9 @@ fn sites(view: &View<'_, '_>, notes: &mut Notes) {
     }
 }
 
+/// Instructions that are followed: the code window of a core holds no more.
+const FOLLOWED: usize = 1 << 15;
+
 /// Follows the code of every known function and checks where its `l32r` read.
 fn literals(view: &View<'_, '_>, notes: &mut Notes) {
     let decoder = Decoder::new(IsaSet::vision_q7()).with_flix(Flix::VisionQ7);
@@ -153,7 +156,7 @@ fn literals(view: &View<'_, '_>, notes: &mut Notes) {
     let mut seen = BTreeSet::new();
     for root in roots {
         let mut pc = root;
-        while seen.insert(pc) {
+        while seen.len() < FOLLOWED && seen.insert(pc) {
             let Some(Ok(decoded)) = view.text_at(pc).map(|bytes| decoder.decode(bytes)) else { break };
             if let Decoded::Instruction(instruction) = decoded {
                 if let Some(literal) = instruction.literal(pc)

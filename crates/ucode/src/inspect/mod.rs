@@ -224,7 +224,7 @@ pub struct SectionReport {
 
 /// All names together: a sound file is longer than the names in it, a hostile one may use one name a thousand times.
 fn names_limit(elf: &Elf<'_>) -> u64 {
-    elf.bytes().len().saturating_add(1 << 20)
+    elf.bytes().len().saturating_mul(2).saturating_add(1024)
 }
 
 /// `SHF_ALLOC`.

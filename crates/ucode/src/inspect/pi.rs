@@ -148,6 +148,10 @@ pub struct Globstruct {
 }
 
 const PROPERTY: &str = ".xt.prop.";
+/// Rows of the kernel table that are looked at; the data window of a core holds no more.
+const ROWS: usize = 1024;
+/// Property sections that are looked at.
+const KERNELS: usize = 4096;
 
 impl PiReport {
     pub(super) fn of(elf: &Elf<'_>, shape: &PiShape) -> Result<Self, ElfError> {
@@ -262,7 +266,11 @@ fn kernel_table(elf: &Elf<'_>, notes: &mut lint::Notes) -> Option<KernelTableRep
         let text = format!("the kernel table ends with {} bytes that are no row of 8", table.remainder());
         notes.push("OB0627", Some(table.address), text);
     }
-    let rows = table.rows().map(|row| {
+    if table.rows().len() > ROWS {
+        let text = format!("the kernel table has {} rows, only the first {ROWS} are looked at", table.rows().len());
+        notes.push("OB0627", Some(table.address), text);
+    }
+    let rows = table.rows().take(ROWS).map(|row| {
         let is_extended = row.opcode == opcodes::EXTENDED_INST;
         KernelTableRow {
             address: row.address,
@@ -281,6 +289,11 @@ fn kernels(elf: &Elf<'_>, sections: &[SectionReport], notes: &mut lint::Notes) -
     let mut kernels = Vec::new();
     for section in sections {
         let Some(mangled) = section.name.strip_prefix(PROPERTY) else { continue };
+        if kernels.len() == KERNELS {
+            let text = format!("only the first {KERNELS} property sections are listed");
+            notes.push("OB0632", None, text);
+            break;
+        }
         let data = elf.bytes().range("a property section", section.offset, section.size);
         let Some(start) = data.ok().and_then(|data| word(data, 0)) else {
             notes.push("OB0632", Some(section.offset), format!("section {} holds no start address", section.name));
