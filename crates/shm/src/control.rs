@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 const MAGIC: u32 = 0x3743_424F;
 /// Bumped whenever the layout of this module or of the ring changes.
 const LAYOUT: u32 = 3;
+/// Looks at the ring before the processor is offered to others.
+const PURE_SPINS: u32 = 32;
 /// Mailbox word with which the host asks the device to shut down.
 const SHUTDOWN: u32 = 1;
 
@@ -261,7 +263,12 @@ impl Port {
                 return Ok(Received::Shutdown);
             }
             if spins < u32::MAX {
-                std::hint::spin_loop();
+                if spins < PURE_SPINS {
+                    std::hint::spin_loop();
+                } else {
+                    // The peer may share this processor: it cannot answer while this thread spins.
+                    std::thread::yield_now();
+                }
                 spins = if spins % 64 == 63 && Instant::now() >= spin_until { u32::MAX } else { spins + 1 };
                 continue;
             }
