@@ -260,9 +260,9 @@ fn a_closed_session_leaves_no_process_behind() {
 
 #[test]
 fn a_program_that_is_no_device_is_reported_and_not_waited_for() {
-    let transport = simulated(SimOptions { program: Some("/bin/true".into()) }).unwrap();
+    let transport = simulated(SimOptions { program: Some("/bin/true".into()), ..SimOptions::default() }).unwrap();
     let Err(Error::DeviceLost(lost)) = Session::open(transport, SessionOptions::default()) else { panic!("no loss") };
     assert_eq!(lost.to_string(), "the device was lost during boot: its process left with status 0");
-    let transport = simulated(SimOptions { program: Some("/nowhere".into()) }).unwrap();
+    let transport = simulated(SimOptions { program: Some("/nowhere".into()), ..SimOptions::default() }).unwrap();
     assert!(matches!(Session::open(transport, SessionOptions::default()), Err(Error::Start { .. })));
 }
