@@ -105,13 +105,24 @@ fn number(code: &str) -> u32 {
     code.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
 }
 
+/// What a device's memory map says about the address of a fault.
+fn region_note(error: &Error) -> String {
+    let Error::DeviceLost(lost) = error else { return String::new() };
+    let Some(address) = lost.fault_address.filter(|address| *address > 0xFFFF) else { return String::new() };
+    let boards = outboard_c7x::sim::Board::all();
+    match boards.first().and_then(|board| board.region(address)) {
+        Some(region) => format!(" (in the board's {})", region.name),
+        None => " (outside every region of the board)".to_owned(),
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self {
             code: error.code(),
             kind: error.kind(),
             exit: error.class().exit_code(),
-            message: error.to_string(),
+            message: format!("{error}{}", region_note(&error)),
             help: error.help(),
             details: details(&error),
         }

@@ -72,3 +72,16 @@ fn no_page_of_the_device_is_writable_and_executable() {
     assert!(bad.is_empty(), "{bad:?}");
     assert!(!maps.contains("hostile"), "the module's file is not mapped:\n{maps}");
 }
+
+#[test]
+fn an_access_outside_the_devices_memory_names_the_region_of_the_board() {
+    let folder = tempfile::tempdir().unwrap();
+    for (what, region) in [(6, "outside every region of the board"), (9, "in the board's boot vector")] {
+        let number = Tensor::from_values("1".parse().unwrap(), &[what]).unwrap();
+        std::fs::write(folder.path().join("x.npy"), number.view().to_npy().unwrap()).unwrap();
+        let file = module("hostile.c").display().to_string();
+        let output = support::outboard(folder.path(), &["run", &file, "--input", "x.npy"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(support::stderr(&output).contains(region), "{}", support::stderr(&output));
+    }
+}

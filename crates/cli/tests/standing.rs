@@ -38,7 +38,7 @@ impl Device {
 
     fn try_session(&self, deadline: Duration) -> Result<Session, Error> {
         let deadlines = Deadlines { infer: deadline, load: deadline, ..Deadlines::all(deadline) };
-        Session::open(standing(&self.socket())?, SessionOptions { deadlines })
+        Session::open(standing(&self.socket(), None)?, SessionOptions { deadlines })
     }
 
     fn session(&self) -> Session {
@@ -300,4 +300,14 @@ fn a_client_killed_while_its_module_runs_takes_its_device_process_along() {
     client.wait().unwrap();
     eventually("its row disappears", || list_devices(&device.socket()).unwrap().is_empty());
     eventually("its process is gone", || !PathBuf::from(format!("/proc/{process}")).exists());
+}
+
+#[test]
+fn a_client_set_up_for_another_board_is_refused_with_both_bases() {
+    let device = Device::start(&["--board", "beagley-ai"]);
+    assert!(standing(&device.socket(), Some("beagley-ai")).is_ok());
+    let refused = standing(&device.socket(), Some("am67a-evm")).map(|_| ()).unwrap_err().to_string();
+    for part in ["beagley-ai", "0x8a0000000", "am67a-evm", "0x900000000"] {
+        assert!(refused.contains(part), "{refused}");
+    }
 }

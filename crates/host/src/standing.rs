@@ -53,13 +53,14 @@ impl Connection {
     }
 }
 
-/// A session of a standing device, its process running already.
+/// A session of a standing device, its process running already. `board` is the board it must model, when that matters.
 ///
 /// # Errors
-/// Nobody listens at the socket, the device serves another client, or the broker is of another version.
-pub fn standing(socket: &Path) -> Result<impl Transport + 'static, Error> {
+/// Nobody listens at the socket, the device serves another client or models another board, or the broker is of another version.
+pub fn standing(socket: &Path, board: Option<&str>) -> Result<impl Transport + 'static, Error> {
     let connection = Connection::open(socket)?;
-    let (line, objects) = connection.ask(&format!("OPEN {PROTOCOL}"))?;
+    let board = board.map(|board| format!(" {board}")).unwrap_or_default();
+    let (line, objects) = connection.ask(&format!("OPEN {PROTOCOL}{board}"))?;
     let words: Vec<&str> = line.split_whitespace().collect();
     let (pid, shared) = match words.as_slice() {
         ["BUSY", client] => {

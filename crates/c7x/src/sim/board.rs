@@ -64,6 +64,16 @@ impl Board {
         toml::from_str(text)
     }
 
+    /// The board of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|board| board.name == name)
+    }
+
+    /// Where Linux sees the start of the shared carveout.
+    pub fn carveout_physical(&self) -> Option<u64> {
+        self.regions.iter().find(|region| region.name == "shared carveout")?.physical
+    }
+
     /// The region an address of the DSP lies in.
     pub fn region(&self, address: u64) -> Option<&BoardRegion> {
         self.regions.iter().find(|region| outboard_wire::in_range(address, 1, region.dsp, region.size))

@@ -5,7 +5,7 @@
 //!
 //! | request | reply |
 //! | --- | --- |
-//! | `OPEN 1` | `OK PID isolated\|shared` with the control object and the carveout, `BUSY PID`, or `ERROR text` |
+//! | `OPEN 1` or `OPEN 1 BOARD` | `OK PID isolated\|shared` with the control object and the carveout, `BUSY PID`, or `ERROR text` |
 //! | `RESTART` | `OK PID`: a new device process over the same objects |
 //! | `KILL` | `OK`: the device process is gone |
 //! | `ENDING` | `ALIVE`, `EXITED STATUS` or `SIGNALED NUMBER`: how the device process ended |
@@ -14,6 +14,7 @@
 //!
 //! A *shared* device models the board: one device process that outlives its clients, one client at a time.
 
+use super::board::Board;
 use outboard_shm::{ControlError, DeviceState, Object, Port, receive_objects, send_objects};
 use outboard_wire::SharedMap;
 use std::format;
@@ -43,6 +44,8 @@ pub struct BrokerOptions {
     pub program: PathBuf,
     /// Model the board: one device process, one client at a time.
     pub shared: bool,
+    /// The board it models; a client that expects another one is refused.
+    pub board: Board,
     /// Fault specification for every device process; see [`Faults`](super::Faults).
     pub faults: String,
 }
@@ -224,7 +227,8 @@ impl Connection {
     fn answer(&mut self, stream: &UnixStream, line: &str) -> std::io::Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            ["OPEN", version] => self.open(stream, version),
+            ["OPEN", version] => self.open(stream, version, None),
+            ["OPEN", version, board] => self.open(stream, version, Some(board)),
             ["RESTART"] => {
                 let reply = self.restart();
                 send_objects(stream, &reply, &[])
@@ -245,11 +249,14 @@ impl Connection {
         }
     }
 
-    fn open(&mut self, stream: &UnixStream, version: &str) -> std::io::Result<()> {
+    fn open(&mut self, stream: &UnixStream, version: &str, board: Option<&str>) -> std::io::Result<()> {
         if version.parse() != Ok(BROKER_PROTOCOL) {
             let text = format!(
                 "ERROR this device speaks broker protocol {BROKER_PROTOCOL}, the client {version}: update the older one"
             );
+            return send_objects(stream, &text, &[]);
+        }
+        if let Some(text) = board.and_then(|board| self.other_board(board)) {
             return send_objects(stream, &text, &[]);
         }
         if self.device.is_some() {
@@ -276,6 +283,21 @@ impl Connection {
         drop(held);
         self.device = Some(device);
         sent
+    }
+
+    /// The refusal of a client that was set up for another board than this device models.
+    fn other_board(&self, wanted: &str) -> Option<String> {
+        let own = &self.broker.options.board;
+        if own.name == wanted {
+            return None;
+        }
+        let base = |board: &Board| board.carveout_physical().map_or("nowhere".to_string(), |base| format!("{base:#x}"));
+        let theirs = Board::all().iter().find(|board| board.name == wanted).map_or("unknown".to_string(), base);
+        Some(format!(
+            "ERROR this device models {} with its carveout at physical {}, the client is set up for {wanted} with {theirs}",
+            own.name,
+            base(own)
+        ))
     }
 
     fn restart(&self) -> String {

@@ -1,7 +1,7 @@
 //! `outboard device`: a simulated device that stands by itself, and the process that every simulated device is.
 
 use crate::report::Failure;
-use outboard_c7x::sim::{BrokerOptions, Faults, run_broker, run_worker};
+use outboard_c7x::sim::{Board, BrokerOptions, Faults, run_broker, run_worker};
 use outboard_wire::KvLayout;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -34,6 +34,9 @@ struct Run {
     /// Model the board: one device process that outlives its clients, one client at a time
     #[arg(long)]
     shared: bool,
+    /// The board to model: am67a-evm or beagley-ai
+    #[arg(long, value_name = "NAME", default_value = "am67a-evm", value_parser = super::device_args::board)]
+    board: Board,
     /// Let things go wrong, e.g. drop=0.01,crash=7,seed=3
     #[arg(long, value_name = "SPEC")]
     inject: Option<String>,
@@ -73,7 +76,13 @@ fn stand(run: &Run) -> Result<(), Failure> {
     let specification = run.inject.clone().unwrap_or_default();
     faults(&specification)?;
     let program = std::env::current_exe().map_err(|error| Failure::worker(&error))?;
-    let options = BrokerOptions { socket: run.socket.clone(), program, shared: run.shared, faults: specification };
+    let options = BrokerOptions {
+        socket: run.socket.clone(),
+        program,
+        shared: run.shared,
+        board: run.board.clone(),
+        faults: specification,
+    };
     run_broker(options, |socket| {
         crate::report::say(&format!("a simulated C7x stands at {}", socket.display()));
     })

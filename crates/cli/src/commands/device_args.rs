@@ -1,6 +1,7 @@
 //! The device a command talks to: `--device`.
 
 use crate::report::Failure;
+use outboard_c7x::sim::Board;
 use outboard_host::{Deadlines, Session, SessionOptions, SimOptions, simulated, standing};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -36,6 +37,18 @@ pub(super) struct DeviceArgs {
     /// The device: sim starts one, sim:PATH uses one started by `outboard device run --socket PATH`.
     #[arg(long, value_name = "DEVICE", default_value = "sim")]
     device: Device,
+
+    /// The board a standing device must model; another one is refused.
+    #[arg(long, value_name = "NAME", value_parser = board)]
+    board: Option<Board>,
+}
+
+/// A board, by name.
+pub(super) fn board(name: &str) -> Result<Board, String> {
+    Board::named(name).ok_or_else(|| {
+        let known: Vec<String> = Board::all().into_iter().map(|board| board.name).collect();
+        format!("no such board; known: {}", known.join(", "))
+    })
 }
 
 impl DeviceArgs {
@@ -44,7 +57,9 @@ impl DeviceArgs {
         let options = SessionOptions { deadlines: Deadlines::all(deadline) };
         Ok(match &self.device {
             Device::Own => Session::open(simulated(SimOptions::default())?, options)?,
-            Device::Standing(socket) => Session::open(standing(socket)?, options)?,
+            Device::Standing(socket) => {
+                Session::open(standing(socket, self.board.as_ref().map(|board| board.name.as_str()))?, options)?
+            }
         })
     }
 

@@ -1,6 +1,7 @@
 //! `outboard devices`: what can be run on.
 
 use crate::report::{self, Failure};
+use outboard_c7x::sim::{Board, Cache};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 Examples:
   outboard devices
   outboard devices --json
+  outboard devices --map --board beagley-ai
 
 The simulated device is always there. A DSP is listed when the kernel shows its RPMsg control device or its remote
 processor; reading the list changes nothing.")]
@@ -17,6 +19,14 @@ pub(crate) struct Args {
     /// Print JSON on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Show the memory map of a board instead.
+    #[arg(long)]
+    map: bool,
+
+    /// The board: am67a-evm or beagley-ai.
+    #[arg(long, value_name = "NAME", default_value = "am67a-evm", value_parser = super::device_args::board)]
+    board: Board,
 
     /// Where the kernel's device tree is mounted.
     #[arg(long, hide = true, default_value = "/sys")]
@@ -27,6 +37,9 @@ pub(crate) struct Args {
 const C7X: &str = "7e000000.dsp";
 
 pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
+    if args.map {
+        return print_map(&args.board, args.json);
+    }
     let mut devices = vec![json!({"name": "sim", "kind": "c7x", "transport": "shared-memory", "state": "available"})];
     devices.extend(board(&args.sysfs));
     if args.json {
@@ -37,6 +50,40 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     for device in &devices {
         let [name, kind, transport, state] = ["name", "kind", "transport", "state"].map(|key| cell(device, key));
         table += &format!("{name:<28} {kind:<6} {transport:<14} {state}\n");
+    }
+    report::print(&table)
+}
+
+fn print_map(board: &Board, as_json: bool) -> Result<(), Failure> {
+    let cache = |cache: Cache| match cache {
+        Cache::Cached => "cached",
+        Cache::NonCached => "non-cached",
+        Cache::Device => "device",
+    };
+    if as_json {
+        let regions: Vec<Value> = board
+            .regions
+            .iter()
+            .map(|region| {
+                json!({
+                    "name": region.name,
+                    "dsp": region.dsp,
+                    "physical": region.physical,
+                    "size": region.size,
+                    "cache": cache(region.cache),
+                })
+            })
+            .collect();
+        return report::result(&json!({"status": "ok", "board": board.name, "regions": regions}));
+    }
+    let mut table = format!(
+        "{} ({})\n{:<24} {:>12} {:>12} {:>12} {}\n",
+        board.name, board.title, "REGION", "DSP", "PHYSICAL", "SIZE", "CACHE"
+    );
+    for region in &board.regions {
+        let physical = region.physical.map_or_else(|| "local".to_owned(), |base| format!("{base:#x}"));
+        let (dsp, size) = (format!("{:#x}", region.dsp), format!("{:#x}", region.size));
+        table += &format!("{:<24} {dsp:>12} {physical:>12} {size:>12} {}\n", region.name, cache(region.cache));
     }
     report::print(&table)
 }
