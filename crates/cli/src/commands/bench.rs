@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// Measure what calls cost.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  outboard bench call lib0.out --input x.npy")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 /// Run a standing device, for several clients
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(subcommand)]

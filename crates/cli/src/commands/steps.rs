@@ -51,6 +51,9 @@ pub(crate) fn load(args: &LoadArgs) -> Result<(), Failure> {
 
 /// Run a module that was loaded before.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  outboard infer 1 --device sim:/tmp/dsp --input x.npy --output y.npy")]
 pub(crate) struct InferArgs {
     /// Handle of the module, as `outboard load` printed it.
     #[arg(value_name = "HANDLE")]
@@ -88,6 +91,9 @@ pub(crate) fn infer(args: &InferArgs, matches: Option<&ArgMatches>) -> Result<()
 
 /// Take a module out of a device.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  outboard unload 1 --device sim:/tmp/dsp")]
 pub(crate) struct UnloadArgs {
     /// Handle of the module, as `outboard load` printed it.
     #[arg(value_name = "HANDLE")]

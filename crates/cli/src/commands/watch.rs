@@ -10,6 +10,10 @@ use std::time::Duration;
 
 /// Show a device's version, uptime and job counters.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  outboard status --device sim:/tmp/dsp
+  outboard status --json")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     device: DeviceArgs,
