@@ -16,7 +16,9 @@ const ALIGN: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NpyError {
     /// The first bytes are not the magic of the format.
-    #[error("not a .npy file: it does not start with \\x93NUMPY; raw bytes need a shape and an element type beside them")]
+    #[error(
+        "not a .npy file: it does not start with \\x93NUMPY; raw bytes need a shape and an element type beside them"
+    )]
     NotNpy,
     /// A version of the format that is not known.
     #[error(".npy format version {major}.{minor}: versions 1.0, 2.0 and 3.0 are known")]
