@@ -3,6 +3,7 @@
 //! Each returns a *signature* of what happened. The runner keeps inputs with a signature that it has not seen, which leads
 //! it from one error to the next without instrumentation.
 
+pub mod device;
 pub mod elf;
 pub mod load;
 pub mod mutate;
@@ -18,4 +19,10 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 2] = [Target { name: "elf", run: elf::run }, Target { name: "load", run: load::run }];
+pub const TARGETS: [Target; 5] = [
+    Target { name: "elf", run: elf::run },
+    Target { name: "load", run: load::run },
+    Target { name: "weights", run: device::weights },
+    Target { name: "io_meta", run: device::io_meta },
+    Target { name: "service", run: device::service },
+];

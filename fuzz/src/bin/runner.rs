@@ -168,13 +168,14 @@ struct Run<'r> {
 impl Run<'_> {
     /// Runs one input; true when it behaves in a new way.
     fn execute(&mut self, input: &[u8]) -> Result<bool, String> {
-        self.watch.begin(input);
         let before = LIVE.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
-        let start = Instant::now();
-        let result = std::panic::catch_unwind(|| (self.target.run)(input));
-        let time = start.elapsed();
-        self.watch.end();
+        let (result, time) = self.timed(input);
+        let time = match time > LONGEST {
+            // Somebody else may have had the processor: the fastest of three counts.
+            true => (0..2).map(|_| self.timed(input).1).fold(time, Duration::min),
+            false => time,
+        };
         self.executed += 1;
         let held = PEAK.load(Ordering::Relaxed).saturating_sub(before);
         self.slowest = self.slowest.max(time);
@@ -187,6 +188,16 @@ impl Run<'_> {
             return Err(self.failure(&format!("held {held} bytes for {} bytes of input", input.len()), input));
         }
         Ok(self.seen.insert(signature))
+    }
+
+    /// Runs one input under watch.
+    fn timed(&self, input: &[u8]) -> (std::thread::Result<u64>, Duration) {
+        self.watch.begin(input);
+        let start = Instant::now();
+        let result = std::panic::catch_unwind(|| (self.target.run)(input));
+        let time = start.elapsed();
+        self.watch.end();
+        (result, time)
     }
 
     fn failure(&self, what: &str, input: &[u8]) -> String {

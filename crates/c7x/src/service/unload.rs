@@ -64,6 +64,9 @@ impl<P: Platform> Service<P> {
             self.unload(handle);
             self.modules.remove(&handle);
         }
+        while let Some((id, _)) = self.models.pop_first() {
+            self.runtime.borrow_mut().release_owner(Owner::Model(id));
+        }
     }
 
     fn run_cleanup(&mut self, handle: u32) {
