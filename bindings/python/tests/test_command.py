@@ -72,7 +72,7 @@ def test_c_only_needs_no_compiler(model, tmp_path) -> None:
     ("arguments", "message"),
     [
         (["absent.onnx", "-o", "lib0.out"], "cannot read absent.onnx"),
-        (["small.onnx", "-o", "lib0.out", "--input", "x=2,5"], "does not fit"),
+        (["small.onnx", "-o", "lib0.out", "--input", "x=2,5,1"], "has 2 dimensions"),
         (["small.onnx", "-o", "lib0.out", "--bind", "n"], "is not NAME=N"),
         (["small.onnx", "-o", "no/such/folder/lib0.out"], "cannot write"),
         (["small.onnx", "-o", "lib0.out", "--keep-c", "no/such/folder/a.c"], "cannot write"),

@@ -63,6 +63,19 @@ def test_a_shape_can_be_given_as_a_whole_or_by_the_name_of_a_dimension() -> None
         assert [t.shape for t in (*result.inputs, *result.outputs)] == [(3, 8), (3, 8)]
 
 
+def test_a_shape_that_is_asked_for_wins_over_the_models() -> None:
+    result = compile(relu((10, 3)), inputs=["x=1,5"], target="c-only")
+    assert [t.shape for t in (*result.inputs, *result.outputs)] == [(1, 5), (1, 5)]
+
+
+def test_minus_one_in_a_model_stands_for_any_size() -> None:
+    model = relu(("n", 8))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    with pytest.raises(BuildError, match=r"no fixed shape: \[\?,8\]"):
+        compile(model, target="c-only")
+    assert compile(model, inputs=["x=2,8"], target="c-only").inputs[0].shape == (2, 8)
+
+
 def test_one_named_dimension_has_one_size() -> None:
     n = helper.make_node("Add", ["a", "b"], ["y"])
     model = models.make([n], {"a": (FLOAT, ("n",)), "b": (FLOAT, ("n",))}, {"y": (FLOAT, ("n",))})
@@ -75,8 +88,7 @@ def test_one_named_dimension_has_one_size() -> None:
     ("option", "message"),
     [
         ("y=1,8", 'the model has no input "y"'),
-        ("x=1,9", r'input "x" has the shape \[batch,8\], which \[1,9\] does not fit'),
-        ("x=1,8,1", "does not fit"),
+        ("x=1,8,1", r'input "x" has 2 dimensions, \[batch,8\], and \[1,8,1\] has 3'),
         ("x=1,8,int32", 'input "x" is float32 in the model, not int32'),
         ("x=1,8,float99", "is not NAME=SHAPE,DTYPE"),
         ("x", "is not NAME=SHAPE,DTYPE"),

@@ -77,8 +77,8 @@ def fix_inputs(
 ) -> list[TensorSpec]:
     """Gives every input of ``model`` (changed in place) a fixed shape, and returns the inputs in order.
 
-    ``options`` are whole shapes, ``bind`` sizes of named dimensions. A size that an option gives to a named dimension
-    holds for the other inputs with that dimension too.
+    ``options`` are whole shapes, ``bind`` sizes of named dimensions. An option wins over the sizes in the model; a size
+    that it gives to a named dimension holds for the other inputs with that dimension too.
     """
     inputs = graph_inputs(model)
     by_name = {option.name: option for option in options}
@@ -105,23 +105,24 @@ def _dims(value: onnx.ValueInfoProto) -> list[onnx.TensorShapeProto.Dimension] |
 
 def _check_option(value: onnx.ValueInfoProto, option: InputOption) -> None:
     dims = _dims(value)
-    fits = dims is None or (
-        len(dims) == len(option.shape)
-        and all(not d.HasField("dim_value") or d.dim_value in (n, 0) for d, n in zip(dims, option.shape, strict=True))
-    )
-    if not fits:
+    if dims is not None and len(dims) != len(option.shape):
         raise BuildError(
-            f'input "{value.name}" has the shape [{_shape_text(value)}], which '
-            f"[{','.join(map(str, option.shape))}] does not fit"
+            f'input "{value.name}" has {len(dims)} dimensions, [{_shape_text(value)}], and '
+            f"[{','.join(map(str, option.shape))}] has {len(option.shape)}"
         )
     declared = dtype_of_onnx(value.type.tensor_type.elem_type)
     if option.dtype is not None and declared is not None and option.dtype != declared:
         raise BuildError(f'input "{value.name}" is {declared.name} in the model, not {option.dtype.name}')
 
 
+def _size(dim: onnx.TensorShapeProto.Dimension) -> int | None:
+    """The size of a dimension, when the model says one; some exporters write -1 for any."""
+    return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+
+
 def _learn_sizes(value: onnx.ValueInfoProto, option: InputOption, sizes: dict[str, int]) -> None:
     for dim, size in zip(_dims(value) or (), option.shape, strict=False):
-        if not dim.dim_param:
+        if dim.dim_param in ("", "?"):  # a question mark is no name: each stands for a size of its own
             continue
         if sizes.setdefault(dim.dim_param, size) != size:
             raise BuildError(
@@ -151,12 +152,12 @@ def _declared_shape(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> tup
     dims = _dims(value)
     shape = []
     for dim in dims or ():
-        size = dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param)
-        if size is None or size < 0:
+        size = sizes.get(dim.dim_param) if _size(dim) is None else _size(dim)
+        if size is None:
             break
         shape.append(size)
     if dims is None or len(shape) < len(dims):
-        example = ",".join(str(d.dim_value) if d.HasField("dim_value") else "1" for d in dims or ())
+        example = ",".join(str(1 if _size(d) is None else _size(d)) for d in dims or ())
         dtype = dtype_of_onnx(value.type.tensor_type.elem_type)
         suffix = f",{dtype.name}" if dtype else ""
         raise BuildError(
@@ -170,4 +171,4 @@ def _shape_text(value: onnx.ValueInfoProto) -> str:
     dims = _dims(value)
     if dims is None:
         return "unknown rank"
-    return ",".join(str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims)
+    return ",".join(d.dim_param or "?" if _size(d) is None else str(_size(d)) for d in dims)

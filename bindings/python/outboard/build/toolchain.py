@@ -75,7 +75,6 @@ _FEATURES: dict[str, tuple[tuple[str, str], ...]] = {
         ("__GFNI__", "gfni"),
     ),
     "aarch64": (
-        ("__ARM_FEATURE_SIMD32", "neon"),
         ("__ARM_NEON", "neon"),
         ("__ARM_FEATURE_FP16_VECTOR_ARITHMETIC", "fp16"),
         ("__ARM_FEATURE_DOTPROD", "dotprod"),
