@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::MultiGzDecoder;
 
 use crate::tar::{Entry, Reader};
 use crate::{HEADER_SIZE, NeffError, NeffHeader, Packager, SUPPORTED_FEATURES};
