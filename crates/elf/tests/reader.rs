@@ -8,6 +8,8 @@ use outboard_elf::{
     machine, osabi, pf, pt, sysv_symbol_count,
 };
 
+/// An interpreter takes a sample.
+const STEP: usize = if cfg!(miri) { 211 } else { 1 };
 const MACHINES: [u16; 4] = [machine::C7X, machine::XTENSA, machine::X86_64, machine::AARCH64];
 
 fn pointers(machine: u16) -> Pointers {
@@ -163,7 +165,7 @@ fn a_gnu_hash_table_counts_the_symbols() {
 fn every_prefix_of_a_file_is_an_error_or_reads_without_panic() {
     for number in MACHINES {
         let file = sample(number).build();
-        for len in 0..file.len() {
+        for len in (0..file.len()).step_by(STEP) {
             walk(&file[..len]);
         }
         assert!(Elf::parse(&file[..51]).is_err());
@@ -175,7 +177,7 @@ fn every_byte_of_the_headers_may_be_wrong_without_panic() {
     for number in MACHINES {
         let (file, map) = sample(number).build_mapped();
         let tables = [0..64 + 6 * 56, map.dynamic..map.dynamic + 300, map.section_headers..file.len() as u64];
-        for at in tables.into_iter().flatten().map(|at| usize::try_from(at).unwrap()) {
+        for at in tables.into_iter().flatten().step_by(STEP).map(|at| usize::try_from(at).unwrap()) {
             for value in [0, 0x7f, 0xff] {
                 let mut file = file.clone();
                 if let Some(byte) = file.get_mut(at) {

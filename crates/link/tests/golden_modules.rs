@@ -40,6 +40,13 @@ fn modules() -> Vec<Module> {
         .filter_map(|entry| entry.unwrap().file_name().to_str().unwrap().strip_suffix(".json").map(String::from))
         .collect();
     names.sort();
+    assert_eq!(names.len(), 53);
+    if cfg!(miri) {
+        // An interpreter takes a sample.
+        names.retain(|name| {
+            ["v01_min", "v20_none_type", "q10_segment_at_eof", "e02_trunc_rela"].contains(&name.as_str())
+        });
+    }
     names
         .into_iter()
         .map(|name| {
@@ -90,7 +97,7 @@ fn all_53_recorded_modules_load_to_the_recorded_bytes_or_fail_with_the_recorded_
             }
         }
     }
-    assert_eq!((loaded, refused), (23, 30));
+    assert_eq!((loaded, refused), if cfg!(miri) { (3, 1) } else { (23, 30) });
 }
 
 fn check_result(name: &str, golden: &Value, prelinked: &outboard_link::prelink::Prelinked) {

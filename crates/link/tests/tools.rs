@@ -226,6 +226,7 @@ fn a_host_module_is_checked_without_the_rules_of_the_board() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "copies 47 MB byte by byte in an interpreter")]
 fn the_memory_budget_of_resnet_18_is_the_published_one() {
     // A file of about 47 MB of which 46 MB are weights, a 1x3x224x224 float32 input, 1000 float32 outputs.
     const MB: u64 = 1_000_000;

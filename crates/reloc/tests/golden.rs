@@ -19,7 +19,9 @@ fn bytes(value: &Value) -> Vec<u8> {
 #[test]
 fn all_2693_recorded_relocations_give_the_recorded_bytes_or_the_recorded_error() {
     let (mut stored, mut overflows, mut invalid) = (0, 0, 0);
-    for line in VECTORS.lines() {
+    // An interpreter takes a sample.
+    let step = if cfg!(miri) { 131 } else { 1 };
+    for line in VECTORS.lines().step_by(step) {
         let vector: Value = serde_json::from_str(line).unwrap();
         let number = u32::try_from(vector["type"].as_u64().unwrap()).unwrap();
         let before = bytes(&vector["before_hex"]);
@@ -59,8 +61,10 @@ fn all_2693_recorded_relocations_give_the_recorded_bytes_or_the_recorded_error()
             Some(_) => overflows += 1,
         }
     }
-    assert_eq!((stored, overflows, invalid), (2015, 649, 29));
-    assert_eq!(stored + overflows + invalid, 2693);
+    if step == 1 {
+        assert_eq!((stored, overflows, invalid), (2015, 649, 29));
+    }
+    assert_eq!(VECTORS.lines().count(), 2693);
 }
 
 #[test]

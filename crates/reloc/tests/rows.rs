@@ -172,7 +172,7 @@ fn any_inputs() -> impl Strategy<Value = Inputs> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 10 } else { 4000 }))]
 
     #[test]
     fn p3_every_row_agrees_with_the_wide_model((row, recipe) in any_row(), inputs in any_inputs(), before: u64) {

@@ -233,6 +233,9 @@ fn zeros(mut count: u64, sink: &mut dyn FnMut(&[u8])) {
     }
 }
 
+/// Bytes behind the end of the staged file that read-only segments may cover.
+const MOST_BEHIND_FILE: u64 = 64 << 20;
+
 /// An address window from which blocks are taken.
 #[derive(Debug, Clone, Copy)]
 struct Window {
@@ -262,6 +265,8 @@ struct Block {
 
 impl PrelinkMemory {
     pub fn new(pool: Region, staging: Region, file_size: usize) -> Self {
+        // Read-only data lies in the file. What it asks for behind the file's end is bounded, because it is hashed.
+        let staging = Region { size: staging.size.min(file_size as u64 + MOST_BEHIND_FILE), ..staging };
         let window =
             |name, region: Region| Window { name, base: region.address, size: region.size, next: region.address };
         Self {

@@ -35,6 +35,11 @@ pub fn recorded_modules() -> Vec<(String, Vec<u8>)> {
         .collect();
     modules.sort();
     assert_eq!(modules.len(), 53);
+    if cfg!(miri) {
+        // An interpreter takes a sample.
+        modules.retain(|(_, file)| file.len() < 2100);
+        modules.truncate(8);
+    }
     modules
 }
 
