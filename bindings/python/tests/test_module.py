@@ -86,11 +86,11 @@ def test_the_weights_lie_on_a_boundary_of_64(transformer, tmp_path) -> None:
     assert int(address, 16) % 64 == 0
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the features of x86-64 levels")
 def test_the_note_names_the_cpu_features_that_the_code_uses(transformer, rng) -> None:
-    assert b"arch=x86-64\nfeatures=sse3,ssse3,sse4.1,sse4.2,popcnt\nbuilder=outboard.build" in transformer.module
+    note = {"x86_64": "x86-64\nfeatures=sse3,ssse3,sse4.1,sse4.2,popcnt", "aarch64": "aarch64\nfeatures=neon"}
+    assert f"arch={note[platform.machine()]}\nbuilder=outboard.build".encode() in transformer.module
     native = compile(models.two_outputs(rng), target="host-native")
-    assert native.machine.features[:5] == transformer.machine.features
+    assert set(native.machine.features) >= set(transformer.machine.features)
 
 
 def test_code_for_this_very_cpu_agrees_too(rng, tmp_path) -> None:
@@ -103,8 +103,10 @@ def test_code_for_this_very_cpu_agrees_too(rng, tmp_path) -> None:
     assert difference(outputs[1], outputs[0]) < 1e-4
 
 
-@pytest.mark.skipif(not shutil.which("aarch64-linux-gnu-gcc"), reason="needs gcc-aarch64-linux-gnu")
 def test_the_source_compiles_for_another_cpu_without_a_warning(transformer, tmp_path) -> None:
+    assert shutil.which("aarch64-linux-gnu-gcc"), (
+        "install gcc-aarch64-linux-gnu: this test needs another CPU's compiler"
+    )
     transformer.write_c(tmp_path)
     flags = [*toolchain.C_FLAGS, "-Wall", "-Wextra", "-Werror", "-c"]
     tool("aarch64-linux-gnu-gcc", *flags, tmp_path / "lib0.c", "-o", tmp_path / "lib0.o")
