@@ -4,7 +4,7 @@ use crate::signature::Signature;
 use outboard_c7x::{Entry, Incoming, Limits, Memory, MemoryMap, Platform, Runtime, Service, Step, weights};
 use outboard_link::{ExportTable, LoadedModule, Machine};
 use outboard_shm::Mapping;
-use outboard_wire::{IoMeta, MAX_MESSAGE, MessageType, SharedMap};
+use outboard_wire::{IoMeta, IoMetaError, MAX_MESSAGE, MessageType, SharedMap};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Target `weights`: the strict reader of weights files.
@@ -27,7 +27,9 @@ pub fn io_meta(data: &[u8]) -> u64 {
     let mut signature = Signature::default();
     match IoMeta::parse(data) {
         Ok(meta) => signature.word(if meta.is_exact() { "exact" } else { "bound" }),
-        Err(error) => signature.word(error.to_string().split(':').nth(1).unwrap_or("")),
+        Err(IoMetaError::Truncated(_)) => signature.word("truncated"),
+        Err(IoMetaError::BadMagic(_)) => signature.word("magic"),
+        Err(IoMetaError::BadVersion(_)) => signature.word("version"),
     }
     signature.value()
 }

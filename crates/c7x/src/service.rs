@@ -375,7 +375,7 @@ impl<P: Platform> Service<P> {
             let mut runtime = self.runtime.borrow_mut();
             runtime.reset_printf();
             runtime.take_exhausted();
-            let copy = runtime.allocate(crate::pool::PoolId::Main, size.into(), 64, owner);
+            let copy = runtime.allocate_unfilled(crate::pool::PoolId::Main, size.into(), 64, owner);
             copy.filter(|copy| runtime.memory.copy(*copy, staging, size.into()))
                 .ok_or(ModelError::OutOfMemory)
                 .and_then(|copy| models::build(&mut runtime, copy, size.into(), owner))

@@ -120,11 +120,15 @@ impl Runtime {
 
     /// Allocates zeroed memory. A failure of the MAIN pool is remembered for the reply, and printed.
     pub fn allocate(&mut self, id: PoolId, size: u64, align: u64, owner: Owner) -> Option<u64> {
+        let address = self.allocate_unfilled(id, size, align, owner)?;
+        self.memory.bytes_mut(address, size)?.fill(0);
+        Some(address)
+    }
+
+    /// As [`Runtime::allocate`], for memory that is overwritten at once: it holds whatever was there.
+    pub(crate) fn allocate_unfilled(&mut self, id: PoolId, size: u64, align: u64, owner: Owner) -> Option<u64> {
         match self.pool(id).allocate(size, align, owner) {
-            Ok(address) => {
-                self.memory.bytes_mut(address, size)?.fill(0);
-                Some(address)
-            }
+            Ok(address) => Some(address),
             Err(exhausted) => {
                 if id == PoolId::Main {
                     let line = alloc::format!(
