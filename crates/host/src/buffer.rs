@@ -58,6 +58,12 @@ impl Buffer {
         usize::try_from(address - self.window.base).ok()
     }
 
+    /// First byte of the buffer in this process, for interfaces that hand out addresses. Making it is no access; whoever reads
+    /// or writes through it must keep to the rules of [`Buffer::bytes`] and [`Buffer::bytes_mut`].
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.mapping.as_ptr().wrapping_add(self.start)
+    }
+
     /// Copies bytes out.
     ///
     /// # Errors

@@ -26,6 +26,7 @@
 mod arena;
 mod buffer;
 mod carveout;
+pub mod client;
 mod error;
 #[cfg(test)]
 mod fake;
@@ -48,7 +49,7 @@ pub use manifest::{Manifest, TensorSpec};
 pub use module::{IoSizes, Module};
 pub use options::{Deadlines, RunOptions, SessionOptions};
 pub use printf::ModuleText;
-pub use session::{DeviceStatus, Hops, Input, InputBuffer, Outputs, Pong, Session};
+pub use session::{DeviceStatus, Hops, Input, InputBuffer, Model, Outputs, Pong, Session};
 pub use sim::{PROGRAM_VARIABLE, SimOptions, simulated};
 pub use standing::{DeviceRow, list_devices, read_trace, standing};
 pub use transport::{Event, Transport, Wait};

@@ -92,7 +92,8 @@ impl Module {
         Ok(())
     }
 
-    fn check_count(&self, got: usize) -> Result<(), Error> {
+    /// Whether this is the number of inputs the module declares.
+    pub(crate) fn check_count(&self, got: usize) -> Result<(), Error> {
         let specs = self.manifest.as_ref().map(|manifest| manifest.inputs.as_slice());
         let declared = specs.map(<[_]>::len).or(self.io.map(|io| io.num_inputs as usize));
         match declared {

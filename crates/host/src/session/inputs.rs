@@ -221,6 +221,16 @@ impl Session {
         Ok(Some(arena))
     }
 
+    /// Ranges of the input window that buffers hold.
+    pub(super) fn staged_ranges(&mut self) -> Vec<(u64, u64)> {
+        self.staged.live().iter().map(|(start, len, _)| (*start, *len)).collect()
+    }
+
+    /// First byte of a buffer in the input window; `None` when the window has been replaced since.
+    pub(crate) fn input_offset(&self, buffer: &InputBuffer) -> Option<usize> {
+        (buffer.window == self.staged.window).then_some(buffer.offset)
+    }
+
     /// The bytes of a buffer.
     ///
     /// # Errors

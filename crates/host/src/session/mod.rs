@@ -2,13 +2,18 @@
 
 mod exchange;
 mod inputs;
+mod models;
 mod outputs;
+mod raw;
 mod run;
 #[cfg(test)]
 mod tests;
 
 pub use inputs::{Input, InputBuffer};
+pub use models::Model;
 pub use outputs::Outputs;
+pub(crate) use raw::RawCall;
+pub use raw::{RawData, RawTensor};
 
 use crate::arena::Room;
 use crate::{Buffer, DeviceLost, Error, IoSizes, Loss, Manifest, Module, ModuleText, SessionOptions, Transport, Wait};
@@ -16,7 +21,7 @@ use exchange::{Link, NoReply, Reply};
 use inputs::StagedInputs;
 use outboard_shm::monotonic_ns;
 use outboard_wire::{
-    DynLoad, DynLoadReply, DynUnload, Header, MAX_MESSAGE, MessageType, PrintfHeader, SetPrintfBuf, SharedMap, Status,
+    DynLoad, DynLoadReply, DynUnload, Header, KvLayout, MAX_MESSAGE, MessageType, PrintfHeader, SetPrintfBuf, SharedMap, Status,
     StatusReply, Version,
 };
 use std::path::Path;
@@ -153,6 +158,11 @@ impl Session {
     /// Whether modules stay loaded when the session ends, as on the board.
     pub fn keeps_modules(&self) -> bool {
         self.link.transport.keeps_modules()
+    }
+
+    /// How tensors lie in the device's KV region.
+    pub fn kv_layout(&self) -> KvLayout {
+        self.link.transport.kv_layout()
     }
 
     /// A module that an earlier session loaded and left: `handle` is what the device calls it. Nothing else is known about it, so

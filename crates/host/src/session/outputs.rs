@@ -65,6 +65,13 @@ impl Outputs<'_> {
         self.outputs.get(position).map(|output| output.index)
     }
 
+    /// Address in this process of an output's first byte, for interfaces that hand out addresses: valid as an address until
+    /// the session ends, with these contents until the next call.
+    pub fn address(&self, position: usize) -> Option<*mut u8> {
+        let output = self.outputs.get(position)?;
+        Some(self.session.buffers.output.as_ref()?.as_ptr().wrapping_add(output.offset))
+    }
+
     /// Cycles of the device clock that the module ran.
     pub fn cycles(&self) -> u64 {
         self.cycles

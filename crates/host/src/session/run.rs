@@ -17,6 +17,17 @@ const OUTPUT_MINIMUM: u64 = 64;
 /// How often a guessed output window is enlarged; firmware that names one output at a time needs several rounds.
 const MAX_ROUNDS: usize = 8;
 
+/// What a request says about a call, beside its tensors.
+pub(super) struct Call<'a> {
+    /// Name of the module, for reports.
+    pub(super) name: &'a str,
+    pub(super) handle: u32,
+    /// 0 for the weights in the module, else what MODEL_LOAD answered.
+    pub(super) model: u32,
+    pub(super) flags: InferFlags,
+    pub(super) limit: Duration,
+}
+
 /// What came back from the device when a call succeeded.
 pub(super) struct Completed {
     pub(super) fixed: InferReplyHeader,
@@ -51,38 +62,59 @@ impl Session {
         module.check_inputs(inputs)?;
         self.make_output_window(module)?;
         let descriptors = self.place_inputs(module, inputs)?;
+        let mut flags = InferFlags::repeat(options.repeat);
+        if options.kv_resident {
+            flags = flags.kv_resident();
+        }
+        let limit = options.deadline.unwrap_or(self.options.deadlines.infer);
+        let call = Call { name: &module.name, handle: module.handle, model: 0, flags, limit };
+        let completed = self.infer_growing(&call, &descriptors, !self.output_chosen)?;
+        self.outputs(completed)
+    }
+
+    /// One inference; when the outputs need more room and the window may grow, it grows and the module runs again.
+    pub(super) fn infer_growing(
+        &mut self,
+        call: &Call<'_>,
+        inputs: &[TensorDesc],
+        may_grow: bool,
+    ) -> Result<Completed, Error> {
         let mut round = 1;
-        let completed = loop {
-            match self.infer(module, &descriptors, options) {
+        loop {
+            match self.infer(call, inputs) {
                 Err(Error::WindowTooSmall { window: "output", needed, reserved, .. })
-                    if !self.output_chosen && round < MAX_ROUNDS && needed > reserved =>
+                    if may_grow && round < MAX_ROUNDS && needed > reserved =>
                 {
                     tracing::debug!(needed, reserved, "the outputs need a larger window; running again");
                     self.grow_output(needed)?;
                     round += 1;
                 }
-                other => break other?,
+                other => return other,
             }
-        };
-        self.outputs(completed)
+        }
     }
 
     /// Gives the output window the declared size if that is known and possible, else a small one.
     fn make_output_window(&mut self, module: &Module) -> Result<(), Error> {
-        let declared = module.output_bytes().map(|bytes| bytes.max(OUTPUT_MINIMUM));
+        self.make_output_window_of(module.output_bytes())
+    }
+
+    /// As [`Session::make_output_window`], for a size that may be known.
+    pub(super) fn make_output_window_of(&mut self, declared: Option<u64>) -> Result<(), Error> {
+        let declared = declared.map(|bytes| bytes.max(OUTPUT_MINIMUM));
         let satisfied = declared.is_some_and(|bytes| self.grow_output(bytes).is_ok());
         if satisfied || self.output_chosen { Ok(()) } else { self.grow_output(FIRST_OUTPUT_WINDOW) }
     }
 
     /// One inference over descriptors whose data lies in the input window.
-    fn infer(&mut self, module: &Module, inputs: &[TensorDesc], options: &RunOptions) -> Result<Completed, Error> {
-        let (reply, round_trip) = self.send_inference(module, inputs, options)?;
+    fn infer(&mut self, call: &Call<'_>, inputs: &[TensorDesc]) -> Result<Completed, Error> {
+        let (reply, round_trip) = self.send_inference(call, inputs)?;
         if let Some(output) = &self.buffers.output {
             self.link.transport.take_back(output)?;
         }
         if reply.status() != Some(Status::Success) {
             self.capture_text(None)?;
-            return Err(self.failure(module, &reply));
+            return Err(self.failure(call.name, &reply));
         }
         let fixed = reply.parse(InferReply::parse_fixed)?;
         self.capture_text(Some(fixed.printf_size.get()))?;
@@ -95,24 +127,15 @@ impl Session {
     }
 
     /// Sends INFER, or INFER_LARGE with the descriptors at the front of the input window, and waits for the reply.
-    fn send_inference(
-        &mut self,
-        module: &Module,
-        inputs: &[TensorDesc],
-        options: &RunOptions,
-    ) -> Result<(Reply, Duration), Error> {
-        let limit = options.deadline.unwrap_or(self.options.deadlines.infer);
-        let mut flags = InferFlags::repeat(options.repeat);
-        if options.kv_resident {
-            flags = flags.kv_resident();
-        }
-        let about = Some(module.name.as_str());
+    fn send_inference(&mut self, call: &Call<'_>, inputs: &[TensorDesc]) -> Result<(Reply, Duration), Error> {
+        let Call { name, handle, model, flags, limit } = *call;
+        let about = Some(name);
         let windows = self.windows();
         let seq = self.link.next_seq();
         self.forget_text()?;
         // Only INFER_LARGE honours the KV flag.
-        if inputs.len() <= HOST_INLINE_INPUTS && !options.kv_resident {
-            let request = Infer::new(seq, module.handle, 0, flags, windows, inputs)
+        if inputs.len() <= HOST_INLINE_INPUTS && !flags.is_kv_resident() {
+            let request = Infer::new(seq, handle, model, flags, windows, inputs)
                 .map_err(|error| Error::InputUnsupported { index: HOST_INLINE_INPUTS, reason: error.to_string() })?;
             self.hand_over_input()?;
             let start = Instant::now();
@@ -123,7 +146,7 @@ impl Session {
             window.write(0, inputs.as_bytes())?;
         }
         let count = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
-        let request = InferLarge::new(seq, module.handle, 0, flags, windows, (windows.0.base, count));
+        let request = InferLarge::new(seq, handle, model, flags, windows, (windows.0.base, count));
         self.hand_over_input()?;
         let start = Instant::now();
         let reply = self.request(MessageType::InferLarge, request.as_bytes(), limit, about)?;
@@ -131,12 +154,12 @@ impl Session {
     }
 
     /// The error for a reply that is no success.
-    fn failure(&self, module: &Module, reply: &Reply) -> Error {
+    fn failure(&self, module: &str, reply: &Reply) -> Error {
         let fixed = match reply.parse(InferReply::parse_fixed) {
             Ok(fixed) => fixed,
             Err(refusal) => return refusal,
         };
-        let call_failed = || Error::CallFailed { module: module.name.clone(), value: fixed.return_value.get() };
+        let call_failed = || Error::CallFailed { module: module.to_owned(), value: fixed.return_value.get() };
         let reserved = self.windows().1.size;
         match reply.status() {
             Some(Status::Call) => call_failed(),
