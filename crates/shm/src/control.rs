@@ -254,7 +254,7 @@ impl Port {
     ) -> Result<Received, RingError> {
         let ring = self.incoming();
         let spin_until = Instant::now() + policy.spin;
-        let mut spins = 0u32;
+        let mut spins = if policy.spin.is_zero() { u32::MAX } else { 0 };
         loop {
             if let Some(len) = ring.pop(buffer)? {
                 return Ok(Received::Message(len));

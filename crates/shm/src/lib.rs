@@ -18,6 +18,6 @@ mod trace;
 
 pub use control::{ControlError, DeviceState, Port, Received, Side, Statistics, WaitPolicy, monotonic_ns};
 pub use crash::CrashRecord;
-pub use map::{MapError, Mapping, Object, Protection};
+pub use map::{MapError, Mapping, Object, Protection, Unmap};
 pub use ring::{MESSAGE_BYTES, RingError};
 pub use socket::{receive_objects, send_objects};

@@ -128,6 +128,19 @@ impl AsFd for Object {
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
+    unmap: Unmap,
+}
+
+/// What gives a range of address space back: the first byte and the length of the whole mapping.
+pub type Unmap = unsafe fn(*mut u8, usize);
+
+/// Gives a range back to the system.
+///
+/// # Safety
+/// The range is a whole mapping that nobody uses any more.
+unsafe fn unmap(start: *mut u8, len: usize) {
+    // SAFETY: the caller's promise. A failure leaves the range mapped.
+    let _ = unsafe { rustix::mm::munmap(start.cast(), len) };
 }
 
 // SAFETY: a mapping is plain memory owned by this value until it is dropped; nothing in it depends on the thread.
@@ -196,12 +209,20 @@ impl Mapping {
     ) -> Result<Self, MapError> {
         let failed = |source: rustix::io::Errno| MapError::Map { size, address, source: source.into() };
         let start = NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or(failed(rustix::io::Errno::INVAL))?;
-        let mapping = Self { start, len: size };
+        let mapping = Self { start, len: size, unmap };
         // Kernels before 4.17 take FIXED_NOREPLACE as a hint.
         if address != 0 && mapping.address() != address as u64 {
             return Err(failed(rustix::io::Errno::EXIST));
         }
         Ok(mapping)
+    }
+
+    /// Takes over a range that was mapped elsewhere, e.g. a buffer of a device; `unmap` gives it back.
+    ///
+    /// # Safety
+    /// The range is mapped readable and writable and stays so until this value calls `unmap`; nobody else unmaps it.
+    pub unsafe fn adopt(start: NonNull<u8>, len: usize, unmap: Unmap) -> Self {
+        Self { start, len, unmap }
     }
 
     /// Address of the first byte in this process.
@@ -330,8 +351,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by this value and no borrow of it can outlive it. A failure leaves the range mapped.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+        // SAFETY: the range belongs to this value and no borrow of it can outlive it.
+        unsafe { (self.unmap)(self.start.as_ptr(), self.len) };
     }
 }
 
