@@ -20,6 +20,7 @@
     reason = "reinterpreting and masking 32-bit words is what an instruction set does"
 )]
 
+pub mod asm;
 mod decode;
 pub mod disasm;
 mod encode;

@@ -190,7 +190,7 @@ fn unknown_disabled_and_truncated_encodings_are_told_apart() {
     );
     assert_eq!(decoder.instruction(&[0x60, 0x45]), Err(DecodeError::Truncated { have: 2, need: 3 }));
     assert_eq!(decoder.instruction(&[]), Err(DecodeError::Truncated { have: 0, need: 1 }));
-    let unknown = decoder.instruction(&[0xff & 0xf0, 0xff, 0xff]).unwrap_err();
+    let unknown = decoder.instruction(&[0xf0, 0xff, 0xff]).unwrap_err();
     assert_eq!(unknown.to_string(), "no instruction is encoded as 0xfffff0");
     assert!(matches!(decoder.instruction(&[0x0f, 0, 0, 0]), Err(DecodeError::NoBundle { .. })));
 }

@@ -14,6 +14,7 @@ use crate::isa::{Flow, Isa, Kind, Op};
 
 use super::config::Costs;
 use super::fault::Cause;
+use super::idiom::DotProduct;
 use super::memory::Memory;
 
 /// Longest block, in instructions.
@@ -117,6 +118,10 @@ pub(super) struct Block {
     pub breakpoint: bool,
     /// The exit may lead back to the start without changing anything that is checked on entry.
     pub repeats: bool,
+    /// May be the whole body of a zero-overhead loop, and does not look at the loop's count.
+    pub loop_body: bool,
+    /// The loop body as a whole, if it is a known one.
+    pub dot_product: Option<DotProduct>,
     pub start: u32,
     /// Address after the last instruction.
     pub end: u32,
@@ -343,6 +348,11 @@ impl Builder {
             needs: places.iter().fold(0, |all, place| all | place.needs()),
             boundary,
             breakpoint,
+            dot_product: DotProduct::of(&self.ops).filter(|_| boundary && self.exit == Exit::Next),
+            loop_body: boundary
+                && self.exit == Exit::Next
+                && !breakpoint
+                && self.ops.iter().all(|operation| operation.op != Op::Rsr),
             repeats: matches!(self.exit, Exit::Next | Exit::Branch(_) | Exit::Jump { .. }) && !breakpoint,
             start: self.start,
             end: self.end,

@@ -73,23 +73,35 @@ impl Cpu {
         };
     }
 
-    /// The host's fused operation; the same in `f64` tells whether anything was rounded.
     #[inline]
     pub(super) fn madd_s(&mut self, op: &MicroOp, subtract: bool) {
         let register = usize::from(op.r & 15);
-        let (x, y) = (f32::from_bits(self.fs(op)), f32::from_bits(self.ft(op)));
-        let x = if subtract { -x } else { x };
-        let addend = f32::from_bits(self.fr[register]);
-        let result = x.mul_add(y, addend);
-        if !self.is_plain(result) {
-            self.madd_exactly(op, subtract);
-            return;
+        let negated = self.fs(op) ^ u32::from(subtract) << 31;
+        match self.plain_multiply_add(negated, self.ft(op), f32::from_bits(self.fr[register])) {
+            Some(result) => self.fr[register] = result.to_bits(),
+            None => self.madd_exactly(op, subtract),
+        }
+    }
+
+    /// `c + a * b` where the host's arithmetic surely gives it. The exact product plus the addend
+    /// is rounded to `f64` first; rounding that to `f32` is right unless it lies exactly between
+    /// two `f32`, where the lost part decides.
+    #[inline(always)]
+    pub(super) fn plain_multiply_add(&mut self, a: u32, b: u32, c: f32) -> Option<f32> {
+        const BETWEEN: u64 = 1 << 28;
+        const BELOW_F32: u64 = (1 << 29) - 1;
+        let product = f64::from(f32::from_bits(a)) * f64::from(f32::from_bits(b));
+        let addend = f64::from(c);
+        let sum = product + addend;
+        let result = sum as f32;
+        if !self.is_plain(result) || sum.to_bits() & BELOW_F32 == BETWEEN {
+            return None;
         }
         if self.fsr & flag::INEXACT == 0 {
-            let (sum, error) = two_sum(f64::from(x) * f64::from(y), f64::from(addend));
+            let (_, error) = two_sum(product, addend);
             self.note_inexact(error != 0.0 || f64::from(result) != sum);
         }
-        self.fr[register] = result.to_bits();
+        Some(result)
     }
 
     #[cold]

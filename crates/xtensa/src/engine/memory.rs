@@ -112,6 +112,13 @@ pub trait Memory {
         self.load32(address)
     }
 
+    /// The word at an aligned address, if reading it has no side effect whatever; `None` leaves it
+    /// to [`Memory::load32`]. Recognised loops go through this.
+    fn peek32(&self, address: u32) -> Option<u32> {
+        let _ = address;
+        None
+    }
+
     /// Copies executable bytes from `address` on into `buffer`, as many as there are, and
     /// returns their number.
     ///
@@ -194,18 +201,17 @@ impl Region {
 #[derive(Clone, Copy, Debug, Default)]
 struct Hint {
     base: u32,
-    size: u32,
+    /// Offsets below this have at least four bytes behind them.
+    span: u32,
     start: usize,
 }
 
 impl Hint {
-    /// Where `length` bytes at `address` lie in the arena, if they all lie in this region.
+    /// Where up to four bytes at `address` lie in the arena, if they surely lie in this region.
     #[inline(always)]
-    fn place(&self, address: u32, length: u32) -> Option<usize> {
+    fn place(&self, address: u32) -> Option<usize> {
         let offset = address.wrapping_sub(self.base);
-        // A region smaller than the access never fits: its size minus the length wraps around.
-        let fits = offset < self.size && self.size - offset >= length;
-        fits.then_some(self.start + offset as usize)
+        (offset < self.span).then(|| self.start.wrapping_add(offset as usize))
     }
 }
 
@@ -260,7 +266,7 @@ macro_rules! accessors {
         #[inline(always)]
         fn $load(&mut self, address: u32) -> Result<$type, MemoryError> {
             for hint in self.loads {
-                if let Some(bytes) = self.arena_at(hint.place(address, $size)) {
+                if let Some(bytes) = self.arena_at(hint.place(address)) {
                     return Ok(<$type>::from_le_bytes(*bytes));
                 }
             }
@@ -270,7 +276,7 @@ macro_rules! accessors {
         #[inline(always)]
         fn $store(&mut self, address: u32, value: $type) -> Result<(), MemoryError> {
             for hint in self.stores {
-                let place = hint.place(address, $size);
+                let place = hint.place(address);
                 if let Some(bytes) =
                     place.and_then(|place| self.arena.get_mut(place..)).and_then(<[u8]>::first_chunk_mut)
                 {
@@ -341,14 +347,15 @@ impl RegionMemory {
     /// The hint that remembers a region.
     fn hint(&self, index: usize) -> Hint {
         let region = &self.regions[index];
-        Hint { base: region.base, size: region.size, start: region.start }
+        Hint { base: region.base, span: region.size.saturating_sub(3), start: region.start }
     }
 
     /// The arena range of `length` bytes at `address` in one region of bytes.
     fn range(&self, address: u32, length: usize) -> Option<core::ops::Range<usize>> {
-        let index = self.find(address).filter(|&index| self.regions[index].device.is_none())?;
-        let place = self.hint(index).place(address, u32::try_from(length).ok()?)?;
-        Some(place..place + length)
+        let region = &self.regions[self.find(address)?];
+        let offset = address.wrapping_sub(region.base) as usize;
+        let inside = region.device.is_none() && length <= region.size as usize - offset;
+        inside.then(|| region.start + offset..region.start + offset + length)
     }
 
     /// The bytes at `address..address + length`, whatever their permissions, when they lie in
@@ -446,7 +453,7 @@ impl Memory for RegionMemory {
 
     #[inline(always)]
     fn load_literal(&mut self, address: u32) -> Result<u32, MemoryError> {
-        if let Some(bytes) = self.arena_at(self.literals.place(address, 4)) {
+        if let Some(bytes) = self.arena_at(self.literals.place(address)) {
             return Ok(u32::from_le_bytes(*bytes));
         }
         let value = self.slow_load(address, 4)?;
@@ -454,6 +461,12 @@ impl Memory for RegionMemory {
             self.literals = self.hint(index);
         }
         Ok(value)
+    }
+
+    #[inline(always)]
+    fn peek32(&self, address: u32) -> Option<u32> {
+        let bytes = self.arena_at(self.loads[0].place(address)).or_else(|| self.arena_at(self.loads[1].place(address)));
+        bytes.map(|bytes| u32::from_le_bytes(*bytes))
     }
 
     fn fetch(&mut self, address: u32, buffer: &mut [u8]) -> Result<usize, MemoryError> {

@@ -22,6 +22,7 @@ mod exec;
 mod exits;
 mod fault;
 mod float;
+mod idiom;
 mod machine;
 mod memory;
 mod rare;
@@ -160,10 +161,26 @@ impl<M: Memory> Engine<M> {
             } else {
                 // A block that is a loop's whole body repeats here.
                 loop {
-                    *left -= u64::from(block.count);
-                    machine.cpu.instructions += u64::from(block.count);
-                    machine.cpu.cycles += u64::from(block.cycles);
-                    if let Err(failed) = machine.run_ops(&block.ops) {
+                    let extra = if block.loop_body { whole_loops(machine, block, *left) } else { 0 };
+                    let mut done = 0;
+                    let outcome = loop {
+                        if let Some(body) = &block.dot_product {
+                            done += machine.dot_product(body, extra - done);
+                        }
+                        if let Err(failed) = machine.run_ops(&block.ops) {
+                            break Err(failed);
+                        }
+                        if done == extra {
+                            break Ok(());
+                        }
+                        done += 1;
+                    };
+                    let count = u64::from(block.count) * (u64::from(done) + 1);
+                    *left -= count;
+                    machine.cpu.instructions += count;
+                    machine.cpu.cycles += u64::from(block.cycles) * (u64::from(done) + 1);
+                    machine.cpu.lcount -= done;
+                    if let Err(failed) = outcome {
                         break body_failed(machine, block, failed, left);
                     }
                     let step = machine.leave(block, &mut change);
@@ -338,6 +355,20 @@ impl<M: Memory> Engine<M> {
     pub fn backtrace(&mut self) -> Vec<Frame> {
         self.machine.backtrace()
     }
+}
+
+/// How often a block that is the body of the current zero-overhead loop surely runs and loops
+/// back, beyond the run that is about to happen: budget and timers are checked for all at once.
+#[inline]
+fn whole_loops<M>(machine: &Machine<M>, block: &Block, left: u64) -> u32 {
+    let cpu = &machine.cpu;
+    if cpu.lend != block.end || cpu.lbeg != block.start || cpu.excm() {
+        return 0;
+    }
+    let affordable = (left / u64::from(block.count).max(1)).saturating_sub(1);
+    let quiet = cpu.attention_at.saturating_sub(cpu.cycles) / u64::from(block.cycles).max(1);
+    let limit = affordable.min(quiet).min(u64::from(cpu.lcount));
+    u32::try_from(limit).unwrap_or(u32::MAX)
 }
 
 /// Raises the exception of an operation that failed.

@@ -96,7 +96,7 @@ impl Code {
 
     /// Skips to a multiple of four; nothing falls through the gap.
     pub fn align(&mut self) {
-        while self.pc() % 4 != 0 {
+        while !self.pc().is_multiple_of(4) {
             self.bytes.push(0);
         }
     }
