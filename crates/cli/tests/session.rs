@@ -266,3 +266,14 @@ fn a_program_that_is_no_device_is_reported_and_not_waited_for() {
     let transport = simulated(SimOptions { program: Some("/nowhere".into()), ..SimOptions::default() }).unwrap();
     assert!(matches!(Session::open(transport, SessionOptions::default()), Err(Error::Start { .. })));
 }
+
+#[test]
+fn a_module_that_a_crash_took_away_is_restored_from_its_file() {
+    let mut session = session(LONG);
+    let good = session.load_file(&module("handwritten/d4.c")).unwrap();
+    let bad = session.load_file(&module("faults/null_dereference.c")).unwrap();
+    let (x, ..) = d4();
+    assert!(matches!(session.run(&bad, &[Input::from(&x)]), Err(Error::DeviceLost(_))));
+    let good = session.restore(good).unwrap();
+    assert_d4(session.run(&good, &[Input::from(&x)]).unwrap().views());
+}

@@ -2,6 +2,7 @@
 
 use crate::session::Input;
 use crate::{Error, Manifest};
+use std::path::PathBuf;
 use outboard_wire::{MAX_INPUTS, TensorDesc, round64};
 
 /// I/O sizes that a module declares (`tvm_dsp_io_meta`).
@@ -29,6 +30,8 @@ pub struct Module {
     pub(crate) io: Option<IoSizes>,
     pub(crate) manifest: Option<Manifest>,
     pub(crate) warnings: Vec<String>,
+    /// The file it was loaded from, when it was one.
+    pub(crate) path: Option<PathBuf>,
 }
 
 impl Module {

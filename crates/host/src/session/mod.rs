@@ -175,6 +175,7 @@ impl Session {
             io: None,
             manifest: None,
             warnings: Vec::new(),
+            path: None,
         }
     }
 
@@ -321,7 +322,20 @@ impl Session {
         // A file that cannot fit is not read first.
         let size = std::fs::metadata(path).map_err(unreadable)?.len();
         check_file_size(&name, size)?;
-        self.load(&std::fs::read(path).map_err(unreadable)?, &name)
+        let mut module = self.load(&std::fs::read(path).map_err(unreadable)?, &name)?;
+        module.path = Some(path.to_owned());
+        Ok(module)
+    }
+
+    /// Loads a module again that the device lost with a crash or restart, from the file it came from.
+    ///
+    /// # Errors
+    /// As [`Session::load_file`], or the module did not come from a file.
+    pub fn restore(&mut self, module: Module) -> Result<Module, Error> {
+        match &module.path {
+            Some(path) => self.load_file(path),
+            None => Err(Error::StaleModule { module: module.name }),
+        }
     }
 
     /// Loads a module from the bytes of its file.
@@ -355,6 +369,7 @@ impl Session {
             io: io_sizes(&reply),
             manifest,
             warnings: Vec::new(),
+            path: None,
         };
         self.reserve_declared(&mut module);
         tracing::debug!(module = name, handle, "loaded");
