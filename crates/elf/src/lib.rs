@@ -36,6 +36,7 @@ mod dynamic;
 mod elf;
 mod error;
 mod hash;
+pub mod image;
 mod limits;
 mod note;
 pub mod pi;

@@ -157,7 +157,7 @@ fn flavor_and_libraries_are_chosen_as_the_original_does() {
 fn the_twins_are_written_as_files() {
     let directory = std::env::temp_dir().join(format!("outboard-twins-{}", std::process::id()));
     let files = twins::write(&directory).unwrap();
-    assert_eq!(files.len(), 19);
+    assert_eq!(files.len(), 27);
     assert_eq!(std::fs::read(directory.join("cayman_0.elf")).unwrap(), twins::image("cayman_0").unwrap());
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -224,6 +224,68 @@ fn the_members_of_an_archive_are_reported_one_by_one() {
 }
 
 #[test]
+fn the_fixed_load_libraries_have_the_documented_shape_and_differ_only_in_addresses() {
+    let files: Vec<Vec<u8>> = (0..8).map(|core| twins::fixed_load_library(core).unwrap()).collect();
+    for (core, file) in files.iter().enumerate() {
+        let Report::Fll(report) = inspect(file).unwrap() else { panic!("a fixed-load library") };
+        let base = 0x8400_0000 + 0x20_0000 * core as u64;
+        assert_eq!((report.size, usize::from(report.core), report.window), (579_380, core, base));
+        assert_eq!((report.span, report.header.entry, report.header.flags), (0xa_03a0, base + 0xcd94, 0x300));
+        let segments: Vec<_> =
+            report.segments.iter().map(|s| (s.kind, s.offset, s.vaddr, s.filesz, s.memsz, s.flags)).collect();
+        let expected =
+            [(0, 0, 0, 0, 0, 0), (1, 0x94, base, 0x8_d448, 0x8_d448, 7), (1, 0, base + 0x8_d480, 0, 0x1_2f20, 6)];
+        assert_eq!(segments, expected);
+        let sections: Vec<_> = report.sections[1..10]
+            .iter()
+            .map(|s| (s.name.as_str(), s.address - base, s.offset, s.size, s.align))
+            .collect();
+        let expected = [
+            (".text", 0, 0x94, 0x7_37d8, 32),
+            (".clib.rodata", 0x7_3800, 0x7_3894, 0x2004, 64),
+            (".clib.data", 0x7_5840, 0x7_58d4, 0x458, 64),
+            (".eh_frame", 0x7_5c98, 0x7_5d2c, 4, 4),
+            (".ctors", 0x7_5c9c, 0x7_5d30, 0x20, 4),
+            (".dtors", 0x7_5cbc, 0x7_5d50, 8, 4),
+            (".rodata", 0x7_5d00, 0x7_5d94, 0x5a48, 64),
+            (".data", 0x7_b780, 0x7_b814, 0x1_1cc8, 64),
+            (".bss", 0x8_d480, 0x8_d4dc, 0x1_2f20, 64),
+        ];
+        assert_eq!(sections, expected);
+        assert_eq!((report.sections.len(), report.notes.len()), (12, 0));
+        assert!(report.to_string().starts_with(&format!("Fixed-load library for core {core}")));
+        // Every byte that differs from the first core's is the third of an address: 0x20 for each core.
+        let step = u8::try_from(0x20 * core).unwrap();
+        assert!(files[0].iter().zip(file).all(|(first, own)| first == own || first.wrapping_add(step) == *own));
+    }
+    assert_eq!(twins::fixed_load_library(8), None);
+    let mut far = files[0].clone();
+    far[52 + 64 + 20..52 + 64 + 24].copy_from_slice(&0x20_0000_u32.to_le_bytes());
+    let Report::Fll(report) = inspect(&far).unwrap() else { panic!("a fixed-load library") };
+    assert_eq!(report.notes[0].code, "OB0633");
+}
+
+#[test]
+fn sizes_near_the_end_of_the_address_space_are_refused_without_allocation() {
+    // Report C5: section and segment sizes of 4 GiB.
+    let file = twins::image("cayman_0").unwrap();
+    for header in (0x9ce8..file.len()).step_by(40) {
+        for field in [16, 20] {
+            let mut file = file.clone();
+            file[header + field..header + field + 4].copy_from_slice(&[0xff; 4]);
+            let _ = inspect(&file);
+        }
+    }
+    for header in (0x34..0x34 + 4 * 32).step_by(32) {
+        for field in [4, 8, 12, 16, 20, 28] {
+            let mut file = file.clone();
+            file[header + field..header + field + 4].copy_from_slice(&[0xff; 4]);
+            assert!(inspect(&file).is_ok(), "the tables can be told although a segment is wrong");
+        }
+    }
+}
+
+#[test]
 fn files_that_are_no_device_files_say_what_they_are() {
     let elf = inspect(&twins::host_library()).unwrap_err();
     assert!(matches!(&elf, InspectError::OtherMachine(name) if name == "x86-64"), "{elf}");

@@ -4,7 +4,7 @@
 //! relocations by type, names. Its code is ours: real functions that count their calls, call helpers and return, so that a
 //! prelinked twin runs on the emulated cores. [`write()`] puts all of them into a directory.
 
-mod elf32;
+mod fll;
 mod host;
 mod pi;
 mod plan;
@@ -43,6 +43,12 @@ pub fn image(name: &str) -> Option<Vec<u8>> {
     plan::plan(name).map(|plan| pi::build(&plan))
 }
 
+/// The twin of the compiler's fixed-load library for one core; `None` for a core above 7.
+#[must_use]
+pub fn fixed_load_library(core: u8) -> Option<Vec<u8>> {
+    fll::build(core)
+}
+
 /// The twin of the host library: every resident image at its documented offset, their getters, tables and stubs.
 #[must_use]
 pub fn host_library() -> Vec<u8> {
@@ -72,6 +78,11 @@ pub fn write(directory: &Path) -> io::Result<Vec<PathBuf>> {
     for name in IMAGES {
         if let Some(bytes) = image(name) {
             put(format!("{name}.elf"), &bytes)?;
+        }
+    }
+    for core in 0..8 {
+        if let Some(bytes) = fixed_load_library(core) {
+            put(format!("builtin_cpu{core}.so"), &bytes)?;
         }
     }
     put(HOST.file.to_owned(), &host_library())?;

@@ -73,8 +73,6 @@ pub(super) struct Plan {
     pub code_base: u32,
     /// Where data addresses count from.
     pub data_base: u32,
-    /// `p_vaddr` of the data segment.
-    pub data_start: u32,
     pub entry: u32,
     pub init: u32,
     pub fini: u32,

@@ -164,7 +164,6 @@ pub(in super::super) fn plan(variant: &Variant) -> Plan {
         size: variant.size,
         code_base: code,
         data_base: DATA,
-        data_start: DATA,
         entry: code + variant.entry,
         init: code,
         fini: code + variant.text_size - 14,

@@ -111,7 +111,6 @@ pub(in super::super) fn plan(generation: &Generation, library: &str) -> Option<P
         size: generation.sizes[index],
         code_base: code,
         data_base: DATA,
-        data_start: DATA + start,
         entry: code + generation.entries[index],
         init: code,
         fini: code + text_size - 14,

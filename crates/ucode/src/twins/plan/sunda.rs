@@ -56,7 +56,6 @@ pub(super) fn plan() -> Plan {
         size: 0xd308,
         code_base: CODE,
         data_base: DATA,
-        data_start: DATA + 0x0c,
         entry: CODE + 0xc8,
         init: CODE + 0xc0,
         fini: CODE + 0xa9b0,
