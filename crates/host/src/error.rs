@@ -1,6 +1,7 @@
 //! What can go wrong in a session: one enum with stable codes, kind names and what to do about each.
 
 use crate::lost::DeviceLost;
+use crate::rpmsg::RpmsgError;
 use outboard_shm::{ControlError, MapError};
 use outboard_tensor::TensorError;
 use outboard_wire::{MAX_MESSAGE, Status, Version};
@@ -271,6 +272,9 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// The way to a board's device over RPMsg failed.
+    #[error(transparent)]
+    Rpmsg(#[from] RpmsgError),
     /// A tensor could not be made.
     #[error(transparent)]
     Tensor(#[from] TensorError),
@@ -284,6 +288,7 @@ impl Error {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Tensor(error) => error.code(),
+            Self::Rpmsg(error) => error.code(),
             other => other.entry().0,
         }
     }
@@ -307,6 +312,7 @@ impl Error {
             Self::WindowTooSmall { window: "output", needed, .. } => {
                 format!("reserve room before the call: reserve_io(0, {needed})")
             }
+            Self::Rpmsg(error) => error.help(),
             other => other.entry().3.to_owned(),
         }
     }
@@ -435,6 +441,8 @@ impl Error {
                 Device,
                 "start one with `outboard device run --socket PATH`, or leave --device away to use a device of your own",
             ),
+            // Codes and advice of this one depend on what failed; see above.
+            Self::Rpmsg(error) => Entry(error.code(), error.kind(), Device, ""),
             Self::Tensor(_) => {
                 Entry("OB0404", "bad_tensor", Request, "compare the element type, the shape and the size of the file")
             }

@@ -25,6 +25,11 @@ pub enum LossCause {
         /// What.
         what: String,
     },
+    /// Linux says that its remote processor does not run.
+    Processor {
+        /// The state it is in, e.g. `crashed` or `offline`.
+        state: String,
+    },
     /// It is gone, and nobody knows why.
     Vanished,
 }
@@ -43,6 +48,7 @@ impl LossCause {
             Self::Signal { name, .. } => name,
             Self::Exit { .. } => "exit",
             Self::Corrupt { .. } => "corrupt",
+            Self::Processor { .. } => "processor",
             Self::Vanished => "vanished",
         }
     }
@@ -78,6 +84,7 @@ impl fmt::Display for LossCause {
             Self::Signal { name, meaning, .. } => write!(f, "{name} ({meaning})"),
             Self::Exit { status } => write!(f, "its process left with status {status}"),
             Self::Corrupt { what } => f.write_str(what),
+            Self::Processor { state } => write!(f, "its remote processor is {state}"),
             Self::Vanished => f.write_str("it vanished"),
         }
     }

@@ -115,6 +115,29 @@ impl Object {
     pub fn size(&self) -> u64 {
         self.size
     }
+
+    /// The parts of `[from, to)` that somebody has written: everything else still reads as zero.
+    ///
+    /// # Errors
+    /// The system refuses to tell.
+    pub fn written(&self, from: u64, to: u64) -> std::io::Result<Vec<std::ops::Range<u64>>> {
+        use rustix::fs::{SeekFrom, seek};
+        let mut parts = Vec::new();
+        let mut at = from;
+        while at < to {
+            let start = match seek(&self.fd, SeekFrom::Data(at)) {
+                Ok(start) => start,
+                Err(rustix::io::Errno::NXIO) => break, // nothing but holes up to the end
+                Err(error) => return Err(error.into()),
+            };
+            if start >= to {
+                break;
+            }
+            at = seek(&self.fd, SeekFrom::Hole(start))?.min(to);
+            parts.push(start..at);
+        }
+        Ok(parts)
+    }
 }
 
 impl AsFd for Object {
@@ -390,6 +413,16 @@ mod tests {
         let mut seen = [0];
         first.read(0, &mut seen).unwrap();
         assert_eq!(seen, [7]);
+    }
+
+    #[test]
+    fn written_parts_are_found_and_holes_are_not() {
+        let object = Object::create("test", 1 << 20).unwrap();
+        assert!(object.written(0, 1 << 20).unwrap().is_empty());
+        Mapping::of(&object).unwrap().write(0x2_0000, &[1; 0x2000]).unwrap();
+        let parts = object.written(0, 1 << 20).unwrap();
+        assert!(parts.iter().any(|part| part.start <= 0x2_0000 && part.end >= 0x2_2000), "{parts:?}");
+        assert_eq!(object.written(0x2_1000, 0x2_1800).unwrap(), [0x2_1000..0x2_1800]);
     }
 
     #[test]
