@@ -9,7 +9,7 @@ use outboard_wire::KvLayout;
 use support::{PROGRAM, floats, module};
 
 fn session(kv: KvLayout) -> Session {
-    let transport = simulated(SimOptions { program: Some(PROGRAM.into()), kv }).unwrap();
+    let transport = simulated(SimOptions { program: Some(PROGRAM.into()), kv, ..SimOptions::default() }).unwrap();
     Session::open(transport, SessionOptions::default()).unwrap()
 }
 

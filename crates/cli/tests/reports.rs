@@ -254,3 +254,48 @@ fn a_repeated_run_prints_a_line_an_iteration_with_its_cycles() {
     let text = session.module_text().text().into_owned();
     assert_eq!(text.lines().filter(|line| line.starts_with("[Iteration ")).count(), 3, "{text}");
 }
+
+/// A session whose host and device do not see each other's writes by themselves.
+fn incoherent() -> SimOptions {
+    SimOptions { program: Some(PROGRAM.into()), incoherent: true, ..SimOptions::default() }
+}
+
+// blueoil#957, libdrmtap#10, udmabuf#101: a missing sync went unnoticed where caches are coherent and broke elsewhere.
+#[test]
+fn e14_e15_the_same_program_runs_with_caches_that_are_not_coherent() {
+    let mut session = Session::open(simulated(incoherent()).unwrap(), SessionOptions::default()).unwrap();
+    works(&mut session);
+    let echo = session.load_file(&module("echo.c")).unwrap();
+    session.reserve_io(4096, 4096).unwrap();
+    for round in 0..5u8 {
+        let x = floats("3", &[f32::from(round); 3]);
+        let buffer = session.input(&echo, x.dtype(), x.shape().clone()).unwrap();
+        session.input_bytes_mut(&buffer).unwrap().copy_from_slice(x.bytes());
+        assert_eq!(session.run(&echo, &[Input::from(&buffer)]).unwrap().to_tensor(0), Some(x.clone()));
+        assert_eq!(session.run(&echo, &[Input::from(&x)]).unwrap().to_tensor(0), Some(x));
+    }
+}
+
+#[test]
+fn p13_a_missing_sync_shows_stale_bytes_when_caches_are_not_coherent() {
+    use outboard_host::{Event, Transport, Wait};
+    use outboard_wire::{DynLoad, Header, SharedMap, Status};
+    use zerocopy::IntoBytes;
+    let mut transport = simulated(incoherent()).unwrap();
+    transport.start(&Wait::start("the device", LONG)).unwrap();
+    let mut staging = transport.allocate(SharedMap::STAGING.size + SharedMap::KV.size).unwrap();
+    let file = std::fs::read(module("echo.c")).unwrap();
+    staging.write(0, &file).unwrap();
+    let mut load = |synced: bool| {
+        if synced {
+            transport.hand_over(&staging).unwrap();
+        }
+        transport.send(DynLoad::new(1, u32::try_from(file.len()).unwrap()).as_bytes()).unwrap();
+        let mut reply = [0; 512];
+        let until = Instant::now() + LONG;
+        assert!(matches!(transport.receive(&mut reply, until), Ok(Event::Message(_))));
+        Header::parse(&reply).unwrap().status()
+    };
+    assert_eq!(load(false), Some(Status::Load), "the device sees what staging held before: zeros");
+    assert_eq!(load(true), Some(Status::Success));
+}

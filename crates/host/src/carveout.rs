@@ -14,6 +14,8 @@ const GRANULE: u64 = 0x1_0000;
 pub(crate) struct Carveout {
     object: Object,
     mapping: Arc<Mapping>,
+    /// The host's own view, when host and device do not see each other's writes by themselves.
+    shadow: Option<(Object, Arc<Mapping>)>,
     arena: Arena,
 }
 
@@ -30,7 +32,32 @@ impl Carveout {
             return Err(Error::CarveoutSize { got: object.size(), expected: region.size });
         }
         let mapping = Arc::new(Mapping::of(&object)?);
-        Ok(Self { object, mapping, arena: Arena::new(region.base, region.size, GRANULE) })
+        Ok(Self { object, mapping, shadow: None, arena: Arena::new(region.base, region.size, GRANULE) })
+    }
+
+    /// Gives the host a view of its own: what one side writes, the other sees only after [`Carveout::flush`] or
+    /// [`Carveout::invalidate`], as with caches that are not coherent.
+    pub(crate) fn separate_views(&mut self) -> Result<(), Error> {
+        let shadow = Object::create("outboard-host-view", self.object.size())?;
+        let mapping = Arc::new(Mapping::of(&shadow)?);
+        self.shadow = Some((shadow, mapping));
+        Ok(())
+    }
+
+    /// Shows the device what the host wrote into a buffer.
+    pub(crate) fn flush(&self, buffer: &Buffer) -> Result<(), Error> {
+        match &self.shadow {
+            Some((shadow, view)) => copy(buffer, shadow, view, &self.mapping),
+            None => Ok(()),
+        }
+    }
+
+    /// Shows the host what the device wrote into a buffer.
+    pub(crate) fn invalidate(&self, buffer: &Buffer) -> Result<(), Error> {
+        match &self.shadow {
+            Some((_, view)) => copy(buffer, &self.object, &self.mapping, view),
+            None => Ok(()),
+        }
     }
 
     /// What a device maps.
@@ -50,9 +77,10 @@ impl Carveout {
             });
         };
         let start = usize::try_from(base - SharedMap::CARVEOUT.base).unwrap_or(usize::MAX);
+        let mapping = self.shadow.as_ref().map_or(&self.mapping, |(_, view)| view);
         // SAFETY: the arena hands out every address once until it is released, which consumes the buffer; the mapping is
         // accessed through buffers only.
-        unsafe { Buffer::new(MapWindow { base, size }, Arc::clone(&self.mapping), start) }
+        unsafe { Buffer::new(MapWindow { base, size }, Arc::clone(mapping), start) }
     }
 
     pub(crate) fn release(&mut self, buffer: Buffer) {
@@ -62,6 +90,24 @@ impl Carveout {
     pub(crate) fn room(&self) -> Room {
         self.arena.room()
     }
+}
+
+/// Copies what was written of a buffer's range from one view to the other.
+fn copy(buffer: &Buffer, written: &Object, from: &Mapping, to: &Mapping) -> Result<(), Error> {
+    let start = buffer.window().base - SharedMap::CARVEOUT.base;
+    let parts = written
+        .written(start, start + buffer.window().size)
+        .map_err(|source| outboard_shm::MapError::Create { size: written.size(), source })?;
+    let mut chunk = vec![0; 0x1_0000];
+    for part in parts {
+        for at in part.clone().step_by(chunk.len()) {
+            let len = usize::try_from(part.end - at).unwrap_or(usize::MAX).min(chunk.len());
+            let offset = usize::try_from(at).unwrap_or(usize::MAX);
+            from.read(offset, &mut chunk[..len])?;
+            to.write(offset, &chunk[..len])?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

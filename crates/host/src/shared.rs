@@ -67,6 +67,13 @@ impl<P: Peer> SharedMemory<P> {
         Ok(Self { control, port, carveout: Carveout::create()?, peer, corrupt: None })
     }
 
+    /// As [`SharedMemory::new`], with views of the carveout that are not coherent.
+    pub(crate) fn incoherent(peer: P) -> Result<Self, Error> {
+        let mut memory = Self::new(peer)?;
+        memory.carveout.separate_views()?;
+        Ok(memory)
+    }
+
     /// A session over objects that somebody else made.
     pub(crate) fn adopt(control: Object, carveout: Object, peer: P) -> Result<Self, Error> {
         let port = Port::open(&control, Side::Host)?;
@@ -201,12 +208,13 @@ impl<P: Peer> Transport for SharedMemory<P> {
         self.carveout.room()
     }
 
-    fn hand_over(&mut self, _buffer: &Buffer) -> Result<(), Error> {
-        // Shared memory between processes of one machine is coherent; the ring's release store orders the bytes.
-        Ok(())
+    fn hand_over(&mut self, buffer: &Buffer) -> Result<(), Error> {
+        // Shared memory between processes of one machine is coherent; the ring's release store orders the bytes. Only a
+        // session that asked for separate views has something to do here.
+        self.carveout.flush(buffer)
     }
 
-    fn take_back(&mut self, _buffer: &Buffer) -> Result<(), Error> {
-        Ok(())
+    fn take_back(&mut self, buffer: &Buffer) -> Result<(), Error> {
+        self.carveout.invalidate(buffer)
     }
 }

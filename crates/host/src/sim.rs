@@ -36,6 +36,9 @@ pub struct SimOptions {
     pub program: Option<PathBuf>,
     /// How tensors lie in the KV region: as the protocol fixes it, or without its limits.
     pub kv: KvLayout,
+    /// Model caches that are not coherent: host and device see each other's writes only after a sync, so that a missing one
+    /// shows.
+    pub incoherent: bool,
 }
 
 /// The way to a simulated device: prepares the shared memory of a session. The device starts with the session.
@@ -47,7 +50,8 @@ pub fn simulated(options: SimOptions) -> Result<impl Transport + 'static, Error>
         Some(program) => program,
         None => find_program(std::env::var_os(PROGRAM_VARIABLE).map(PathBuf::from), std::env::current_exe().ok())?,
     };
-    SharedMemory::new(Process { program, kv: options.kv, running: None, last: None })
+    let process = Process { program, kv: options.kv, running: None, last: None };
+    if options.incoherent { SharedMemory::incoherent(process) } else { SharedMemory::new(process) }
 }
 
 /// The program a device runs in, when none was given.
