@@ -5,6 +5,7 @@
 
 mod demo;
 mod fuzz;
+mod onnx;
 mod python;
 mod run;
 mod setup;
@@ -50,6 +51,11 @@ enum Command {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// Run the ONNX project's node tests on the simulated C7x
+    ///
+    /// Builds every model of the sample (or all of them), calls it, compares, and holds the outcome against
+    /// bindings/python/conformance-expected.txt. Ends with the counts: pass, unsupported_front_end, unsupported, wrong, crash.
+    Onnx(onnx::Arguments),
     /// Install what the other commands need, and nothing else
     Setup {
         #[command(flatten)]
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
         Command::Demo { files, offline, consent } => demo::run(&files, offline, &consent),
         Command::Test { miri, consent } => test::run(miri, &consent),
         Command::Fuzz { seconds } => fuzz::run(seconds),
+        Command::Onnx(arguments) => onnx::run(&arguments),
         Command::Setup { consent } => setup::everything(&consent),
     };
     match outcome {
