@@ -311,3 +311,55 @@ fn a_client_set_up_for_another_board_is_refused_with_both_bases() {
         assert!(refused.contains(part), "{refused}");
     }
 }
+
+/// Set in the processes that the next test starts: the socket of the device and a seed.
+const CLIENT: &str = "OUTBOARD_TEST_CLIENT";
+
+/// One client process of the next test; without the variable there is nothing to do.
+#[test]
+fn client_process() {
+    let Ok(task) = std::env::var(CLIENT) else { return };
+    let (socket, seed) = task.split_once('#').unwrap();
+    let mut random: u64 = seed.parse().unwrap();
+    let options = SessionOptions { deadlines: Deadlines::all(Duration::from_secs(60)) };
+    let mut session = Session::open(standing(socket.as_ref(), None).unwrap(), options).unwrap();
+    let mut echo = None;
+    for step in 0..334u16 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        match (random % 4, echo.take()) {
+            (0, Some(loaded)) => session.unload(loaded).unwrap(),
+            (1, kept) => {
+                runs_d4(&mut session).unwrap();
+                echo = kept;
+            }
+            (_, kept) => {
+                let loaded = kept.unwrap_or_else(|| session.load_file(&module("echo.c")).unwrap());
+                let own = floats("2", &[f32::from(step), f32::from(u16::try_from(random % 60_000).unwrap())]);
+                assert_eq!(session.run(&loaded, &[Input::from(&own)]).unwrap().to_tensor(0), Some(own));
+                echo = Some(loaded);
+            }
+        }
+    }
+}
+
+#[test]
+fn three_client_processes_interleave_a_thousand_steps_and_get_the_answers_of_a_solo_run() {
+    let device = Device::start(&[]);
+    let clients: Vec<Child> = [3u64, 5, 7]
+        .into_iter()
+        .map(|seed| {
+            Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "client_process", "--nocapture"])
+                .env(CLIENT, format!("{}#{}", device.socket().display(), seed * 0x9E37_79B9))
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for mut client in clients {
+        assert!(client.wait().unwrap().success(), "a client process failed; its output is above");
+    }
+    eventually("all device processes are gone", || list_devices(&device.socket()).unwrap().is_empty());
+}
