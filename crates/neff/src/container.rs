@@ -228,7 +228,10 @@ impl<'a> Neff<'a> {
         let mut count = 0;
         while let Some(entry) = archive.next_entry()? {
             if entry.directory {
-                check_name(entry.name.trim_end_matches('/'))?;
+                match entry.name.trim_end_matches('/') {
+                    "" | "." => {}
+                    name => check_name(name)?,
+                }
                 continue;
             }
             count += 1;

@@ -41,6 +41,6 @@ pub use error::NeffError;
 pub use header::{CUSTOM_OPS, HEADER_SIZE, NeffHeader, Packager, SUPPORTED_FEATURES, feature_names};
 pub use pack::{PackOptions, pack};
 pub use profile::{Finding, custom_op_findings};
-pub use report::{GraphReport, NeffPart, NeffReport, VerifyReport, inspect, inspect_part, verify};
+pub use report::{GraphReport, NeffPart, NeffReport, VerifyReport, check_target, inspect, inspect_part, verify};
 pub use ucode_lib::{RuntimeVersion, UcodeFunction, UcodeLib, parse_ucode_lib};
 pub use unpack::{Unpacked, unpack};

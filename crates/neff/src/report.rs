@@ -104,6 +104,26 @@ fn target(node: Node<'_>) -> Result<Option<String>, NeffError> {
     Ok(Some(generation.to_owned()))
 }
 
+/// Whether a model for generation `target` (`None`: any) may run on a device of `generation`. With `allow_legacy` (the
+/// original's `NEURON_RT_ALLOW_LEGACY_NEFF=1`) every model may.
+///
+/// # Errors
+///
+/// [`NeffError::Member`] names both generations.
+pub fn check_target(target: Option<&str>, generation: &str, allow_legacy: bool) -> Result<(), NeffError> {
+    // The fourth generation and its successor share a target.
+    let family = generation.strip_suffix("_plus").unwrap_or(generation);
+    match target {
+        Some(target) if target != family && !allow_legacy => Err(NeffError::Member {
+            member: "kelf-a.json".to_owned(),
+            problem: format!(
+                "the model is for {target}, the device is {generation}; compile it for this device, or allow legacy models"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
 struct Graphs {
     target: Option<String>,
     definitions: Vec<(String, Definition)>,

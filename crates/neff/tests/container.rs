@@ -165,6 +165,15 @@ fn archives_of_other_writers_are_read() {
         assert_eq!(found[0].name, "kelf-a.json");
         assert!(found.iter().all(|member| member.size == 4));
     }
+    // The directory itself, as archivers that are given `.` write it.
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Directory);
+    header.as_gnu_mut().unwrap().name[..2].copy_from_slice(b"./");
+    header.set_size(0);
+    header.set_cksum();
+    builder.append(&header, std::io::empty()).unwrap();
+    assert!(Neff::parse(&around(&builder.into_inner().unwrap())).unwrap().list().unwrap().members.is_empty());
     // Extended headers: a name and a size.
     let mut builder = tar::Builder::new(Vec::new());
     builder.append_pax_extensions([("path", long.as_bytes()), ("comment", b"x=y".as_slice())]).unwrap();

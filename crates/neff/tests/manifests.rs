@@ -4,8 +4,8 @@
 use outboard_neff::metaneff::{DataType, MetaNeff, MetaTensor, TensorRole};
 use outboard_neff::patch::Patch;
 use outboard_neff::{
-    DefVar, Definition, NeffPart, PackOptions, RuntimeVersion, UcodeReference, custom_op_findings, inspect,
-    inspect_part, pack, parse_ucode_lib, verify,
+    DefVar, Definition, NeffPart, PackOptions, RuntimeVersion, UcodeReference, check_target, custom_op_findings,
+    inspect, inspect_part, pack, parse_ucode_lib, verify,
 };
 use outboard_ucode::twins;
 use proptest::prelude::*;
@@ -202,6 +202,16 @@ fn a_model_is_packed_inspected_and_verified() {
     let verified = verify(&file, runtime()).unwrap();
     assert_eq!((verified.status, verified.members, verified.findings.len()), ("ok", 8, 0));
     assert_eq!(verified.libraries["libop.so"], outboard_ucode::inspect::sha256(&twins::image("cayman_1").unwrap()));
+}
+
+#[test]
+fn a_model_for_another_generation_is_refused_unless_legacy_models_are_allowed() {
+    let check = |target, generation, legacy| check_target(target, generation, legacy).map_err(|error| error.code());
+    assert_eq!(check(None, "cayman", false), Ok(()));
+    assert_eq!(check(Some("sunda"), "sunda", false), Ok(()));
+    assert_eq!(check(Some("mariana"), "mariana_plus", false), Ok(()));
+    assert_eq!(check(Some("sunda"), "cayman", false), Err(2));
+    assert_eq!(check(Some("sunda"), "cayman", true), Ok(()));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! See `docs/reference/gpsimd-prelink.md`, "Relocation types".
 
 use crate::row::{data, nothing, refused};
-use crate::{Expr, Field, Place, Range, Row, Site, Table};
+use crate::{Expr, Field, Place, Range, Recipe, Row, Site, Table};
 
 /// The table of Xtensa.
 #[must_use]
@@ -23,6 +23,13 @@ pub const RELATIVE: u32 = 5;
 pub const SLOT0_OP: u32 = 20;
 /// `R_XTENSA_SLOT0_ALT`, the first of fifteen: the high half of an address.
 pub const SLOT0_ALT: u32 = 35;
+/// [`RELATIVE`] compiled: a word.
+pub const WORD: Recipe = compiled(&data(RELATIVE, "R_XTENSA_RELATIVE", Expr::SymbolAddend, 4, Range::Any));
+/// [`SLOT0_OP`] compiled: the low half of an address in a `const16`.
+pub const LOW_HALF: Recipe = compiled(&half(SLOT0_OP, "R_XTENSA_SLOT0_OP", 0));
+/// [`SLOT0_ALT`] compiled: the high half.
+pub const HIGH_HALF: Recipe = compiled(&half(SLOT0_ALT, "R_XTENSA_SLOT0_ALT", 16));
+
 /// Slots that have a pair of types.
 pub const SLOTS: u32 = 15;
 
@@ -140,6 +147,13 @@ static ROWS: [Row; 61] = [
     nothing(61, "R_XTENSA_NDIFF16"),
     nothing(62, "R_XTENSA_NDIFF32"),
 ];
+
+const fn compiled(row: &Row) -> Recipe {
+    match Recipe::compile(row) {
+        Some(recipe) => recipe,
+        None => panic!("a row that is refused"),
+    }
+}
 
 const fn half(number: u32, name: &'static str, shift: u8) -> Row {
     Row {

@@ -42,6 +42,13 @@ fn halves_take_exactly_the_32_bit_addresses() {
     }
 }
 
+#[test]
+fn the_compiled_rows_are_those_of_the_table() {
+    for (number, recipe) in [(5, xtensa::WORD), (20, xtensa::LOW_HALF), (35, xtensa::HIGH_HALF)] {
+        assert_eq!(xtensa::table().row(number).unwrap().recipe(), Some(recipe));
+    }
+}
+
 proptest! {
     #[test]
     fn a_half_changes_only_its_16_bits(target: u32, before: [u8; 8], high: bool) {

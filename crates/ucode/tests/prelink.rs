@@ -6,6 +6,7 @@ use outboard_link::pi::{
     AlignReading, FORMATS, FlixSlot, MemoryBounds, Mode, PrelinkError, PrelinkRequest, Prelinked, UcplHeader, Warning,
     XtlibStatus, format_of, prelink,
 };
+use outboard_ucode::report::PrelinkReport;
 use outboard_ucode::{cores, twins};
 use proptest::prelude::*;
 
@@ -75,6 +76,29 @@ fn the_ground_truth_twin_gets_the_worked_header_and_size() {
     assert_eq!(counts, expected);
     assert_eq!(image.warnings, []);
     assert_eq!((image.descriptor.rela_count, image.descriptor.scratch_section_found), (240, true));
+}
+
+#[test]
+fn the_report_of_a_prelinked_and_of_a_refused_image_is_stable_json() {
+    let json = |report: &PrelinkReport| serde_json::to_value(report).unwrap();
+    let file = image();
+    let prelinked = strict(&file).unwrap();
+    let expected = serde_json::json!({
+        "status": "ok", "code": 0, "name": "XTLIB_NO_ERR", "message": "prelinked: 0x73cc bytes to stage",
+        "ucpl": {"code_seg_len": 0x6f20, "data_seg_off": 0x6f40, "data_seg_len": 0x48c,
+                 "init": 0x1_8000, "fini": 0x1_ef10, "start_sym": 0x1_d610},
+        "sha256": outboard_ucode::inspect::sha256(&prelinked.image()),
+        "staged_size": 0x73cc,
+        "relocations": {"R_XTENSA_NONE": 8, "R_XTENSA_RELATIVE": 30, "R_XTENSA_SLOT0_OP": 101, "R_XTENSA_SLOT0_ALT": 101},
+        "warnings": [],
+    });
+    assert_eq!(json(&PrelinkReport::ok(&prelinked)), expected);
+    let refused = json(&PrelinkReport::error(&refused(&[(RELA + 4, 6)])));
+    assert_eq!((&refused["status"], &refused["code"]), (&"error".into(), &8.into()));
+    assert_eq!((&refused["name"], &refused["explain"]), (&"XTLIB_RELOCATION_ERR".into(), &"OB0605".into()));
+    assert!(
+        refused.get("ucpl").is_none() && refused["message"].as_str().unwrap().starts_with("Unknown relocation type 6")
+    );
 }
 
 #[test]

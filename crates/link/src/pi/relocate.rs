@@ -120,9 +120,6 @@ pub(super) struct Walk<'a> {
     counts: Counts,
     warnings: Vec<Warning>,
     more_warnings: usize,
-    word: Recipe,
-    low: Recipe,
-    high: Recipe,
 }
 
 impl<'a> Walk<'a> {
@@ -133,10 +130,6 @@ impl<'a> Walk<'a> {
         code: &'a mut [u8],
         data: &'a mut [u8],
     ) -> Self {
-        let recipe = |number| xtensa::table().row(number).and_then(outboard_reloc::Row::recipe);
-        let nothing = || xtensa::table().row(xtensa::NONE).and_then(outboard_reloc::Row::recipe);
-        let required =
-            |number| recipe(number).or_else(nothing).unwrap_or_else(|| unreachable!("rows 0, 5, 20, 35 exist"));
         Self {
             mode: request.mode,
             flix: request.flix,
@@ -149,9 +142,6 @@ impl<'a> Walk<'a> {
             counts: Counts([0; LAST_TYPE + 1]),
             warnings: Vec::new(),
             more_warnings: 0,
-            word: required(xtensa::RELATIVE),
-            low: required(xtensa::SLOT0_OP),
-            high: required(xtensa::SLOT0_ALT),
         }
     }
 
@@ -200,7 +190,7 @@ impl<'a> Walk<'a> {
         }
         let target = word.wrapping_add(addend);
         let value = self.target(entry, target);
-        self.apply(entry, site, self.word, value)
+        self.apply(entry, site, xtensa::WORD, value)
     }
 
     /// Half an address, into the immediate of the instruction at the place.
@@ -231,7 +221,7 @@ impl<'a> Walk<'a> {
             return Err(bad("the type names a slot of a bundle, but a 24-bit instruction stands there"));
         }
         self.mark(entry, site, 1, 2)?;
-        let recipe = if matches!(half, Half::Low(_)) { self.low } else { self.high };
+        let recipe = if matches!(half, Half::Low(_)) { xtensa::LOW_HALF } else { xtensa::HIGH_HALF };
         self.apply(entry, site, recipe, value)
     }
 
