@@ -70,6 +70,18 @@ impl Failure {
         Self { exit: 2, ..Self::request("OB0507", "standing_device", error.to_string(), help) }
     }
 
+    /// A file whose contents cannot be used.
+    pub(crate) fn bad_file(path: &Path, problem: &dyn std::fmt::Display) -> Self {
+        let message = format!("{}: {problem}", path.display());
+        let help = "`outboard inspect FILE` shows what the file is".to_owned();
+        Self::request("OB0508", "bad_file", message, help)
+    }
+
+    /// An exit status and nothing to say.
+    pub(crate) fn status(exit: u8) -> Self {
+        Self { exit, ..Self::judged() }
+    }
+
     /// A file that a command has judged bad, and has said so.
     pub(crate) fn judged() -> Self {
         let mut failure = Self::request("", "judged", String::new(), String::new());

@@ -15,6 +15,7 @@ mod prelink;
 mod run;
 mod steps;
 mod watch;
+mod xtensa;
 
 use crate::report::Failure;
 use clap::{ArgMatches, Subcommand};
@@ -34,6 +35,9 @@ pub(crate) enum Command {
     Exports(exports::Args),
     Prelink(prelink::Args),
     Bench(bench::Args),
+    Disasm(xtensa::DisasmArgs),
+    Asm(xtensa::AsmArgs),
+    Xt(xtensa::XtArgs),
     Devices(devices::Args),
     Ping(ping::Args),
     Status(watch::StatusArgs),
@@ -60,8 +64,11 @@ impl Command {
             Self::Exports(args) => args.json,
             Self::Prelink(args) => args.json,
             Self::Bench(args) => args.wants_json(),
+            Self::Disasm(args) => args.json,
             Self::Devices(args) => args.json,
-            Self::Explain(_) | Self::Completions(_) | Self::Device(_) | Self::Trace(_) => false,
+            Self::Asm(_) | Self::Xt(_) | Self::Explain(_) | Self::Completions(_) | Self::Device(_) | Self::Trace(_) => {
+                false
+            }
         }
     }
 }
@@ -82,6 +89,9 @@ pub(crate) fn execute(command: Command, matches: &ArgMatches) -> Result<(), Fail
         Command::Exports(args) => exports::execute(&args),
         Command::Prelink(args) => prelink::execute(&args),
         Command::Bench(args) => bench::execute(&args, matches.subcommand_matches("bench")),
+        Command::Disasm(args) => xtensa::disasm(&args),
+        Command::Asm(args) => xtensa::asm(&args),
+        Command::Xt(args) => xtensa::xt(&args),
         Command::Devices(args) => devices::execute(&args),
         Command::Explain(args) => explain::execute(&args),
         Command::Completions(args) => completions::execute(&args),
