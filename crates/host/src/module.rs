@@ -2,8 +2,8 @@
 
 use crate::session::Input;
 use crate::{Error, Manifest};
-use std::path::PathBuf;
 use outboard_wire::{MAX_INPUTS, TensorDesc, round64};
+use std::path::PathBuf;
 
 /// I/O sizes that a module declares (`tvm_dsp_io_meta`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! The two collide (−12 is both ENOMEM and ERR_HANDLE); callers compiled against the published header expect exactly that.
 //! Where a number means two things, [`strerror`] has the device's text, as the original. The message of a [`ClientError`] is never ambiguous.
 
-use crate::{Error, ErrorClass};
+use crate::{Error, ErrorClass, RpmsgError};
 use outboard_wire::Status;
 use rustix::io::Errno;
 
@@ -25,12 +25,6 @@ pub enum ClientError {
     /// The carveout has no room for the window asked for.
     #[error("{0}")]
     NoRoom(Box<Error>),
-    /// This build cannot reach such a device.
-    #[error("device `{device}`: this build of Outboard has no RPMsg transport")]
-    NoTransport {
-        /// The device.
-        device: String,
-    },
     /// The caller's array has no room for all outputs.
     #[error("the module returned {outputs} outputs, but the array has room for {capacity}")]
     TooManyOutputs {
@@ -49,7 +43,6 @@ impl ClientError {
             Self::Arguments(_) => negated(Errno::INVAL),
             Self::CapacityFixed => negated(Errno::BUSY),
             Self::NoRoom(_) => negated(Errno::NOMEM),
-            Self::NoTransport { .. } => negated(Errno::NODEV),
             Self::TooManyOutputs { .. } => negated(Errno::NOSPC),
         }
     }
@@ -60,7 +53,6 @@ impl ClientError {
             Self::Session(error) => error.help(),
             Self::CapacityFixed => "reserve right after the load, or unload and load the module again".to_owned(),
             Self::NoRoom(_) => "ask for less; what was reserved before is kept".to_owned(),
-            Self::NoTransport { .. } => "set OUTBOARD_DEVICE to sim or sim:PATH to use a simulated device".to_owned(),
             Self::TooManyOutputs { .. } => "call c7x_client_infer_n with a larger array".to_owned(),
             Self::Arguments(_) => String::new(),
         }
@@ -84,6 +76,7 @@ fn number(error: &Error) -> i32 {
     match error {
         Error::DeviceLost(_) | Error::NoProgram { .. } | Error::Broker { .. } => negated(Errno::NODEV),
         Error::Start { source, .. } => system(source),
+        Error::Rpmsg(error) => board_number(error),
         Error::Busy { .. } | Error::BuffersInUse { .. } => negated(Errno::BUSY),
         Error::Timeout { .. } => negated(Errno::TIMEDOUT),
         Error::Refused { status, .. } => *status,
@@ -112,6 +105,19 @@ fn number(error: &Error) -> i32 {
             ErrorClass::File => Status::Load.code(),
             ErrorClass::Deadline => negated(Errno::TIMEDOUT),
         },
+    }
+}
+
+/// Numbers of a board's way: the system's own where it gave one.
+fn board_number(error: &RpmsgError) -> i32 {
+    match error {
+        RpmsgError::Permission { source, .. }
+        | RpmsgError::Node { source, .. }
+        | RpmsgError::Broken { source, .. }
+        | RpmsgError::Heap { source, .. }
+        | RpmsgError::Attach { source, .. }
+        | RpmsgError::Sync { source, .. } => system(source),
+        _ => negated(Errno::NODEV),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The device that the environment names, for programs that were written for a board.
 
-use crate::{Deadlines, Session, SessionOptions, SimOptions, simulated, standing};
+use crate::{Deadlines, Error, RpmsgOptions, Session, SessionOptions, SimOptions, rpmsg, simulated, standing};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -59,12 +59,18 @@ impl DeviceName {
     ///
     /// # Errors
     /// The device cannot be reached or used.
-    pub fn open(&self, deadlines: Deadlines, program: Option<PathBuf>) -> Result<Session, ClientError> {
+    pub fn open(&self, deadlines: Deadlines, program: Option<PathBuf>) -> Result<Session, Error> {
         let options = SessionOptions { deadlines };
         Ok(match self {
             Self::Own => Session::open(simulated(SimOptions { program, ..SimOptions::default() })?, options)?,
             Self::Standing(socket) => Session::open(standing(socket, None)?, options)?,
-            Self::Rpmsg(_) => return Err(ClientError::NoTransport { device: self.to_string() }),
+            Self::Rpmsg(address) => {
+                let mut board = RpmsgOptions::default();
+                if let Some(address) = address {
+                    board.address.clone_from(address);
+                }
+                Session::open(rpmsg(board)?, options)?
+            }
         })
     }
 }

@@ -21,8 +21,8 @@ use exchange::{Link, NoReply, Reply};
 use inputs::StagedInputs;
 use outboard_shm::monotonic_ns;
 use outboard_wire::{
-    DynLoad, DynLoadReply, DynUnload, Header, KvLayout, MAX_MESSAGE, MessageType, PrintfHeader, SetPrintfBuf, SharedMap, Status,
-    StatusReply, Version,
+    DynLoad, DynLoadReply, DynUnload, Header, KvLayout, MAX_MESSAGE, MessageType, PrintfHeader, SetPrintfBuf,
+    SharedMap, Status, StatusReply, Version,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

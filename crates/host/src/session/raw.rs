@@ -62,7 +62,9 @@ impl RawTensor<'_> {
         })?;
         if needed > self.size {
             let given = self.size;
-            return Err(unsupported(format!("its shape needs {needed} bytes, but it has {given}: the device would read beyond it")));
+            return Err(unsupported(format!(
+                "its shape needs {needed} bytes, but it has {given}: the device would read beyond it"
+            )));
         }
         Ok(())
     }
@@ -172,7 +174,7 @@ impl Session {
 
 /// Places for the inputs that are copied (a length) between the ranges in use, which are sorted; and how large the window must be.
 fn places(used: &[(u64, u64)], front: u64, copied: impl Iterator<Item = Option<u64>>) -> (Vec<u64>, u64) {
-    let up = |value: u64| round64(value).unwrap_or(u64::MAX & !63);
+    let up = |value: u64| round64(value).unwrap_or(!63);
     let mut next = up(front);
     let mut needed = used.iter().map(|(start, len)| start.saturating_add(*len)).fold(front, u64::max);
     let places = copied
