@@ -42,6 +42,11 @@ const C_COMPILER: Need = Need {
     present: || output("cc", &["--version"]).is_some() && exists("ld"),
     packages: &["gcc", "libc6-dev", "binutils"],
 };
+const CXX_COMPILER: Need = Need {
+    what: "a C++ compiler, which builds programs against the C++ wrapper",
+    present: || output("c++", &["--version"]).is_some(),
+    packages: &["g++"],
+};
 const PYTHON: Need = Need {
     what: "Python 3.10 or newer with venv",
     present: || {
@@ -83,7 +88,7 @@ pub fn for_models(consent: &Consent) -> Result<python::Environment> {
 /// # Errors
 /// As for [`for_c`].
 pub fn for_tests(consent: &Consent) -> Result<python::Environment> {
-    satisfy(&[C_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA], consent)?;
+    satisfy(&[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA], consent)?;
     components(&["rustfmt", "clippy", "rust-src"], consent)?;
     python::Environment::ready(|what| consent.asks(what))
 }
