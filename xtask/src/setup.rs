@@ -65,6 +65,11 @@ const QEMU_XTENSA: Need = Need {
     present: || exists("qemu-xtensa"),
     packages: &["qemu-user"],
 };
+const LLVM_MC: Need = Need {
+    what: "llvm-mc 22, which the assembler is compared with",
+    present: || exists("llvm-mc-22"),
+    packages: &["llvm-22"],
+};
 
 /// What building and running a module from C needs.
 ///
@@ -88,7 +93,7 @@ pub fn for_models(consent: &Consent) -> Result<python::Environment> {
 /// # Errors
 /// As for [`for_c`].
 pub fn for_tests(consent: &Consent) -> Result<python::Environment> {
-    satisfy(&[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA], consent)?;
+    satisfy(&[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA, LLVM_MC], consent)?;
     components(&["rustfmt", "clippy", "rust-src"], consent)?;
     python::Environment::ready(|what| consent.asks(what))
 }
