@@ -43,9 +43,7 @@ def lower_to_c(
     output_names = [output.name for output in model.graph.output]
     say("folding constants")
     model = onnx_simplify.simplify(model)
-    rewritten = onnx_rewrite.rewrite(model, onnx_import.importable_operators())
-    if rewritten is not None:
-        model = onnx_simplify.simplify(rewritten)
+    model = onnx_rewrite.rewrite(model, onnx_import.importable_operators()) or model
     say(f"importing {len(model.graph.node)} operators")
     imported = onnx_import.import_model(model)
     say("lowering")

@@ -31,13 +31,24 @@ class NodeBuilder:
         self.nodes.append(helper.make_node("Split", [value], names, name=f"{self.prefix}/Split", axis=axis))
         return names
 
+    def cast(self, value: str, elem_type: int, to: str | None = None) -> str:
+        """A value in another element type."""
+        name = to or f"{self.prefix}/{len(self.nodes)}_Cast"
+        self.nodes.append(helper.make_node("Cast", [value], [name], name=f"{self.prefix}/Cast", to=elem_type))
+        return name
+
     def ints(self, *values: int) -> str:
-        return self._constant(np.asarray(values, dtype=np.int64))
+        return self.constant(np.asarray(values, dtype=np.int64))
+
+    def scalar(self, value: int) -> str:
+        """An integer without dimensions."""
+        return self.constant(np.asarray(value, dtype=np.int64))
 
     def floats(self, value: float) -> str:
-        return self._constant(np.asarray(value, dtype=np.float32))
+        return self.constant(np.asarray(value, dtype=np.float32))
 
-    def _constant(self, array: np.ndarray) -> str:
+    def constant(self, array: np.ndarray) -> str:
+        """A constant of any element type."""
         return self.add("Constant", value=numpy_helper.from_array(array))
 
     def squeeze(self, value: str, axis: int) -> str:

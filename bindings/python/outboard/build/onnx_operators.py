@@ -96,13 +96,6 @@ def _refuse_unless(attribute: str, expected: str, default: str) -> Callable[...,
     return check
 
 
-def _mod(inputs: Operands, attributes: Attributes) -> relax.Expr | None:
-    """Mod of floating-point values is C's fmod; TVM's differs for infinities."""
-    if not str(inputs[0].ty.dtype).startswith("float") or int(attributes.get("fmod", 0)) != 0:
-        return None
-    raise BuildError("Mod of floating-point values with fmod=0 cannot be compiled")
-
-
 _OPERATORS: dict[str, Callable[[Operands, Attributes], relax.Expr | None]] = {
     "Max": _pairwise(relax.op.maximum),
     "Min": _pairwise(relax.op.minimum),
@@ -111,7 +104,6 @@ _OPERATORS: dict[str, Callable[[Operands, Attributes], relax.Expr | None]] = {
     "IsInf": _is_inf,
     "Dropout": _dropout,
     "Resize": _resize,
-    "Mod": _mod,
     "RoiAlign": _refuse_unless("mode", "avg", "avg"),
     "SpaceToDepth": _refuse_unless("mode", "DCR", "DCR"),
 }

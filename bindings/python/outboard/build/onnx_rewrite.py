@@ -7,31 +7,54 @@ from collections.abc import Callable, Collection
 import onnx
 from onnx import defs, inliner
 
-from . import onnx_norm, onnx_rnn
+from . import onnx_arithmetic, onnx_loops, onnx_norm, onnx_quantised, onnx_rnn
 from .errors import BuildError
+from .onnx_facts import Facts
 from .onnx_load import node_label
-from .onnx_simplify import known_shapes, replace_nodes
+from .onnx_simplify import replace_nodes, simplify
 
-Shapes = dict[str, tuple[int, ...]]
-Rewrite = Callable[[onnx.NodeProto, Shapes], list[onnx.NodeProto] | None]
+_MOST_ROUNDS = 8
+"""How deep operators may be defined by operators that are written out themselves."""
+
+Rewrite = Callable[[onnx.NodeProto, Facts], list[onnx.NodeProto] | None]
 
 # Each gives the nodes that take the place of one node, or None to leave it as it is.
 _REWRITES: dict[str, Rewrite] = {
-    "LSTM": onnx_rnn.lstm,
-    "GRU": onnx_rnn.gru,
-    "RNN": onnx_rnn.rnn,
-    "BatchNormalization": onnx_norm.batch_normalization,
+    "LSTM": lambda node, facts: onnx_rnn.lstm(node, facts.shapes),
+    "GRU": lambda node, facts: onnx_rnn.gru(node, facts.shapes),
+    "RNN": lambda node, facts: onnx_rnn.rnn(node, facts.shapes),
+    "BatchNormalization": lambda node, facts: onnx_norm.batch_normalization(node, facts.shapes),
+    "CumSum": onnx_arithmetic.cumulative,
+    "CumProd": onnx_arithmetic.cumulative,
+    "LpNormalization": onnx_arithmetic.lp_normalization,
+    "Pow": onnx_arithmetic.power,
+    "Mod": onnx_arithmetic.remainder,
+    "DFT": onnx_arithmetic.dft,
+    "QLinearMatMul": onnx_quantised.matmul,
+    "QLinearConv": onnx_quantised.qlinear_conv,
+    "ConvInteger": onnx_quantised.conv_integer,
+    "Scan": onnx_loops.scan,
+    "Loop": onnx_loops.loop,
 }
+
+# Rewrites that hold in every operator set the importer knows; the others use forms that came with operator set 13.
+_ANY_OPSET = frozenset(("Pow", "Mod", "QLinearConv", "ConvInteger", "Loop", "Scan"))
 
 # The importer takes these for operators of other domains that share their names.
 _MISTAKEN = frozenset(("Attention",))
 
 
 def rewrite(model: onnx.ModelProto, importable: Collection[str]) -> onnx.ModelProto | None:
-    """A copy of ``model`` in which every operator that is not ``importable`` is written out; None without any."""
-    expanded = _expand_functions(model, importable)
-    result = onnx.ModelProto.FromString((expanded or model).SerializeToString())
-    return result if _rewrite_nodes(result) or expanded is not None else None
+    """A plain copy of ``model`` in which every operator that is not ``importable`` is written out; None without any."""
+    result: onnx.ModelProto | None = None
+    for _ in range(_MOST_ROUNDS):
+        current = result or model
+        expanded = _expand_functions(current, importable)
+        rewritten = onnx.ModelProto.FromString((expanded or current).SerializeToString())
+        if not _rewrite_nodes(rewritten) and expanded is None:
+            break
+        result = simplify(rewritten)
+    return result
 
 
 def _expand_functions(model: onnx.ModelProto, importable: Collection[str]) -> onnx.ModelProto | None:
@@ -74,21 +97,21 @@ def _opset(model: onnx.ModelProto) -> int:
 
 
 def _rewrite_nodes(model: onnx.ModelProto) -> bool:
-    shapes = known_shapes(model)
+    facts = Facts.of(model)
     nodes: list[onnx.NodeProto] = []
     changed = False
     for index, node in enumerate(model.graph.node):
         function = _REWRITES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         try:
-            written_out = function(node, shapes) if function else None
+            written_out = function(node, facts) if function else None
         except BuildError as error:
             raise BuildError(error.message, node=node_label(node, index), hint=error.hint) from error
         if written_out is None:
             nodes.append(node)
             continue
-        if _opset(model) < 13:
+        if facts.opset < 13 and node.op_type not in _ANY_OPSET:
             raise BuildError(
-                f"this operator is compiled from operator set 13 on, and the model has {_opset(model)}",
+                f"this operator is compiled from operator set 13 on, and the model has {facts.opset}",
                 node=node_label(node, index),
                 hint="convert the model with onnx.version_converter",
             )

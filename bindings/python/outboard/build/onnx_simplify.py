@@ -134,19 +134,25 @@ def _fold(model: onnx.ModelProto) -> bool:
     values = {tensor.name: tensor for tensor in graph.initializer}
     shapes = known_shapes(model)
     outputs = {output.name for output in graph.output}
-    kept = []
+    kept, folded = [], False
     for node in graph.node:
+        is_output = bool(outputs.intersection(node.output))
         results = None
-        if not outputs.intersection(node.output):
+        if not (is_output and node.op_type == "Identity"):
             results = _shape_of(node, shapes) or _evaluate(node, values, model)
         if results is None:
             kept.append(node)
             continue
+        folded = True
         for name, result in zip(node.output, results, strict=False):
-            if name:
-                values[name] = numpy_helper.from_array(np.asarray(result), name)
-                graph.initializer.append(values[name])
-    folded = len(kept) < len(graph.node)
+            if not name:
+                continue
+            # An output stays the result of a node: one that hands the constant on.
+            constant = f"{name}/constant" if name in outputs else name
+            values[constant] = numpy_helper.from_array(np.asarray(result), constant)
+            graph.initializer.append(values[constant])
+            if constant != name:
+                kept.append(helper.make_node("Identity", [constant], [name], name=node.name))
     if folded:
         replace_nodes(graph, kept)
     return folded
@@ -219,7 +225,7 @@ def _renamed_branch(
     local = {tensor.name for tensor in branch.initializer}
     local.update(name for inner in branch.node for name in inner.output if name)
     names = {name: f"{node.output[0]}/{prefix}/{name}" for name in local}
-    copies = [_renamed(inner, names) for inner in branch.node]
+    copies = [renamed(inner, names) for inner in branch.node]
     for tensor in branch.initializer:
         copy = graph.initializer.add()
         copy.CopyFrom(tensor)
@@ -229,13 +235,14 @@ def _renamed_branch(
     return copies
 
 
-def _renamed(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
+def renamed(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
+    """A copy of a node, and of the graphs in it, whose tensors have other names."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.input[:] = [names.get(name, name) for name in node.input]
     copy.output[:] = [names.get(name, name) for name in node.output]
     for graph in subgraphs(copy):
-        inner = [_renamed(child, names) for child in graph.node]
+        inner = [renamed(child, names) for child in graph.node]
         replace_nodes(graph, inner)
         for output in graph.output:
             output.name = names.get(output.name, output.name)

@@ -391,6 +391,8 @@ class _Printer:
     def _arithmetic(self, e: tirx.expr.BinaryOpExpr, index: bool) -> _Text:
         operator, precedence = _ARITHMETIC[type(e)]
         dtype = _dtype(e)
+        if operator == "%" and not _is_integer(dtype):
+            return self._library("fmod", e, (e.a, e.b))
         if not index and dtype in ("int32", "int64") and operator in "+-*":
             unsigned = f"(u{C_TYPES[dtype]})"
             a, b = (self._operand(x, index, _UNARY) for x in (e.a, e.b))
@@ -456,7 +458,7 @@ class _Printer:
             return self._library(callee.removesuffix("f") if _dtype(e) != "float64" else callee, e, args[1:])
         return self._library(name, e, args)
 
-    def _library(self, name: str, e: Call, args: Sequence[Expr]) -> _Text:
+    def _library(self, name: str, e: Expr, args: Sequence[Expr]) -> _Text:
         dtype = _dtype(e)
         if _is_integer(dtype):
             function = integer_function(name, dtype)

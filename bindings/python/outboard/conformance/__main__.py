@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--outboard", type=Path, required=True, metavar="PROGRAM", help="the outboard program")
     p.add_argument("--expected", type=Path, metavar="FILE", help="the list of cases that do not pass")
     p.add_argument("--table", type=Path, metavar="FILE", help="the page that --write writes")
+    p.add_argument("--resume", type=Path, metavar="FILE", help="take over the outcomes of an earlier --json run")
     p.add_argument("--write", action="store_true", help="with --all: write the list and the page from this run")
     return p
 
@@ -57,9 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problem:
         _say(f"error: {problem}")
         return 1
-    from . import cases, expected, table
+    from . import cases, expected, pool, table
 
-    started = time.monotonic()
+    # A run that is told to end ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     collected = cases.collect()
     names = [case.name for case in collected]
     _say(f"{len(names)} node tests")
@@ -72,20 +76,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(f'error: there is no case "{missing[0]}"')
         return 1
     chosen = [case for case in collected if case.name in set(wanted)]
-    results = {}
-    from . import pool
-
+    try:
+        results = _earlier(options.resume, set(wanted))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        _say(f"error: {options.resume} is not what a run with --json prints: {error}")
+        return 1
+    chosen = [case for case in chosen if case.name not in results]
+    total = len(results) + len(chosen)
     with standing_device(options.outboard) as device:
         for name, outcome in pool.run(chosen, device, options.jobs):
             results[name] = outcome
-            _progress(name, outcome, len(results), len(chosen), options.json)
-    minutes = (time.monotonic() - started) / 60
+            _progress(name, outcome, len(results), total, options.json)
+    minutes = sum(outcome.seconds for outcome in results.values()) / options.jobs / 60
     _print_counts(results, options.json, minutes)
     if options.write:
         options.expected.write_text(expected.text(results), encoding="utf-8")
         options.table.write_text(table.page(results, minutes, options.jobs), encoding="utf-8")
         return 0
     return _judge(results, options.expected, names)
+
+
+def _earlier(path: Path | None, wanted: set[str]) -> dict[str, Outcome]:
+    """The outcomes of an earlier run, of the cases that are wanted now."""
+    from .check import OUTCOMES, Outcome
+
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path else ():
+        fields = json.loads(line)
+        name = fields.pop("case", None)
+        if name in wanted:
+            found[name] = Outcome(**fields)
+            if found[name].outcome not in OUTCOMES:
+                raise ValueError(f"{name} has the outcome {found[name].outcome}")
+    return found
 
 
 def _problem(options: argparse.Namespace) -> str | None:
@@ -117,8 +140,7 @@ _NEVER = ("wrong", "crash")
 
 def _progress(name: str, outcome: Outcome, done: int, total: int, as_json: bool) -> None:
     if as_json:
-        line = {"case": name, "outcome": outcome.outcome, "preparation": outcome.preparation, "reason": outcome.reason}
-        print(json.dumps(line), flush=True)
+        print(json.dumps({"case": name, **asdict(outcome)}), flush=True)
     if outcome.outcome in _NEVER:
         _say(f"{outcome.outcome}: {name}: {outcome.reason}")
     if done % 100 == 0 or done == total:

@@ -32,12 +32,13 @@ _SMALLEST = 1e-6
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case. ``reason`` is one line, empty for a pass."""
+    """What became of a case. ``reason`` is one line, empty for a pass; ``inputs`` counts those of the module."""
 
     outcome: str
     reason: str = ""
     preparation: str = ""
     inputs: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import NoReturn
 
 from .cases import Case
@@ -25,6 +25,7 @@ class _Worker:
     case: Case
     pid: int
     pipe: int
+    started: float
     deadline: float
     said: bytes = field(default=b"")
 
@@ -55,7 +56,7 @@ def run(cases: Sequence[Case], device: Device, jobs: int, limit: float = LIMIT) 
                 del running[worker.pipe]
                 os.kill(worker.pid, signal.SIGKILL)
                 _end(worker)
-                yield worker.case.name, Outcome(CRASH, f"not done after {limit:.0f} seconds")
+                yield worker.case.name, Outcome(CRASH, f"not done after {limit:.0f} seconds", seconds=limit)
     finally:
         for worker in running.values():
             with contextlib.suppress(ProcessLookupError):
@@ -72,7 +73,8 @@ def _start(case: Case, device: Device, limit: float) -> _Worker:
         os.close(reader)
         _child(writer, lambda say: check(case, device, say))
     os.close(writer)
-    return _Worker(case, pid, reader, time.monotonic() + limit)
+    now = time.monotonic()
+    return _Worker(case, pid, reader, now, now + limit)
 
 
 def _child(writer: int, work: Callable[[Callable[[Outcome], None]], Outcome]) -> NoReturn:
@@ -82,6 +84,7 @@ def _child(writer: int, work: Callable[[Callable[[Outcome], None]], Outcome]) ->
         os.write(writer, json.dumps(asdict(outcome)).encode() + b"\n")
 
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
@@ -95,7 +98,7 @@ def _child(writer: int, work: Callable[[Callable[[Outcome], None]], Outcome]) ->
 def _end(worker: _Worker) -> Outcome:
     os.close(worker.pipe)
     _, status = os.waitpid(worker.pid, 0)
-    return outcome(worker.said, status)
+    return replace(outcome(worker.said, status), seconds=round(time.monotonic() - worker.started, 3))
 
 
 def outcome(said: bytes, status: int) -> Outcome:

@@ -28,8 +28,8 @@ The ONNX project's backend node tests on the simulated C7x: every model is compi
 and compared with the result that the suite gives. `cargo xtask onnx --all --write` writes this page and
 [the list of every case that does not pass](../bindings/python/conformance-expected.txt), with its exception.
 
-onnx {onnx}, TVM {tvm}, Python {python}, {machine}; {total:,} cases, all of them counted below; {minutes:.1f} minutes
-with {jobs} at a time.
+onnx {onnx}, TVM {tvm}, Python {python}, {machine}; {total:,} cases, all of them counted below; {minutes:.0f} minutes
+with {jobs} at a time on a shared machine.
 
 | outcome | cases | share | |
 | --- | ---: | ---: | --- |
@@ -41,9 +41,9 @@ refused by name.
 
 ## How the passes were prepared
 
-A node test gives at run time what models hold as constants: axes, shapes, sizes. A module has fixed shapes. So a case is
-tried as it is; with its control inputs bound to the test's values (an input that decides a shape or an axis, or a single
-element beside other inputs); folded by onnxruntime's basic optimisations. Data is never bound.
+A node test gives at run time what models hold as constants: axes, shapes, sizes. A module has fixed shapes. So a case
+is tried as it is; with its control inputs bound to the test's values (an input that decides a shape or an axis, or a
+single element beside other inputs); folded by onnxruntime's basic optimisations. Data is never bound.
 
 | preparation | passes |
 | --- | ---: |

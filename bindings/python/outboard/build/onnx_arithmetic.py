@@ -1,0 +1,142 @@
+"""Arithmetic that TVM's importer lacks or restricts, written out: cumulative sums, norms, powers, remainders, DFT.
+
+Each function gives the nodes that take the place of one node, or None to leave the node as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from .errors import BuildError
+from .onnx_facts import Facts, attributes, operand
+from .onnx_nodes import NodeBuilder
+
+_MOST_PARTS = 256
+"""Elements along an axis that a cumulative operator is written out for."""
+_MOST_SAMPLES = 1024
+"""Samples of a Fourier transform that becomes a product with a matrix."""
+_SMALL_INTEGERS = frozenset(
+    (TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32)
+)
+_FLOATS = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16))
+
+
+def cumulative(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
+    """CumSum and CumProd along a known axis, element by element."""
+    options = attributes(node)
+    x, axis_value = node.input[0], facts.constant(node.input[1])
+    if axis_value is None:
+        raise BuildError("its axis is known only at run time", hint="give the axis as a constant")
+    shape = facts.shape(x)
+    axis = int(axis_value.reshape(-1)[0]) % max(len(shape), 1)
+    count = shape[axis]
+    if not 0 < count <= _MOST_PARTS:
+        raise BuildError(f"{count} elements along its axis; 1 to {_MOST_PARTS} can be written out")
+    g = NodeBuilder(node.name or node.output[0])
+    combine, neutral = ("Add", 0) if node.op_type == "CumSum" else ("Mul", 1)
+    parts = g.split(x, count, axis)
+    order = list(reversed(range(count))) if options.get("reverse", 0) else list(range(count))
+    results = [""] * count
+    total: str | None = None
+    for index in order:
+        before = total
+        total = parts[index] if before is None else g.add(combine, before, parts[index])
+        if not options.get("exclusive", 0):
+            results[index] = total
+        else:
+            one = (*shape[:axis], 1, *shape[axis + 1 :])
+            results[index] = before or g.constant(np.full(one, neutral, facts.dtype(x)))
+    g.concat(results, axis, to=node.output[0])
+    return g.nodes
+
+
+def lp_normalization(node: onnx.NodeProto, _: Facts) -> list[onnx.NodeProto]:
+    """LpNormalization: a row of zeros stays one."""
+    options = attributes(node)
+    x, axis, p = node.input[0], int(str(options.get("axis", -1))), int(str(options.get("p", 2)))
+    g = NodeBuilder(node.name or node.output[0])
+    powers = g.add("Mul", x, x) if p == 2 else g.add("Abs", x)
+    total = g.add("ReduceSum", powers, g.ints(axis), keepdims=1)
+    norm = g.add("Sqrt", total) if p == 2 else total
+    zero = g.add("CastLike", g.floats(0.0), x)
+    g.add("Where", g.add("Equal", norm, zero), zero, g.add("Div", x, norm), to=node.output[0])
+    return g.nodes
+
+
+def power(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto] | None:
+    """Pow of different types, and of integers up to 32 bits: in float64, which holds every result exactly."""
+    base, exponent = (facts.types.get(name, 0) for name in node.input)
+    if not base or not exponent or (base == exponent and base in _FLOATS):
+        return None
+    if base in (TensorProto.INT64, TensorProto.UINT64) and exponent not in _FLOATS:
+        raise BuildError("powers of 64-bit integers cannot be compiled exactly")
+    g = NodeBuilder(node.name or node.output[0])
+    x, y = (g.cast(name, TensorProto.DOUBLE) for name in node.input)
+    result = g.add("Pow", x, y)
+    if base in _SMALL_INTEGERS:  # what does not fit wraps, as integer arithmetic does
+        result = g.cast(result, TensorProto.INT64)
+    g.cast(result, base, to=node.output[0])
+    return g.nodes
+
+
+def remainder(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto] | None:
+    """Mod of floating-point values that takes the sign of the divisor: C's remainder, moved where the signs differ."""
+    if facts.types.get(node.input[0]) not in _FLOATS or attributes(node).get("fmod", 0):
+        return None
+    x, y = node.input
+    g = NodeBuilder(node.name or node.output[0])
+    zero = g.add("CastLike", g.floats(0.0), x)
+    rest = g.add("Mod", x, y, fmod=1)
+    differs = g.add("Less", g.add("Mul", g.add("Sign", rest), g.add("Sign", y)), zero)
+    g.add("Where", differs, g.add("Add", rest, y), rest, to=node.output[0])
+    return g.nodes
+
+
+def dft(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
+    """DFT as products with matrices of sines and cosines."""
+    options = attributes(node)
+    inverse, onesided = bool(options.get("inverse", 0)), bool(options.get("onesided", 0))
+    x = node.input[0]
+    shape = facts.shape(x)
+    rank = len(shape)
+    axis = _known(node, 2, facts, -2) if facts.opset >= 20 else int(str(options.get("axis", 1)))
+    axis %= rank
+    length = _known(node, 1, facts, shape[axis])
+    if inverse and onesided:
+        raise BuildError("the inverse of a one-sided DFT cannot be compiled")
+    if axis == rank - 1 or not 0 < length <= _MOST_SAMPLES:
+        raise BuildError(f"a DFT of {length} samples along axis {axis} cannot be compiled; the most is {_MOST_SAMPLES}")
+    g = NodeBuilder(node.name or node.output[0])
+    order = [*(d for d in range(rank - 1) if d != axis), axis, rank - 1]
+    used = min(shape[axis], length)
+    moved = g.add("Transpose", x, perm=order)
+    moved = g.add("Slice", moved, g.ints(0), g.ints(used), g.ints(rank - 2))
+    cosines, sines = (g.constant(m.astype(facts.dtype(x))) for m in _matrices(used, length, inverse, onesided))
+    parts = [g.squeeze(part, rank - 1) for part in g.split(moved, shape[-1], rank - 1)]
+    real, imaginary = g.add("MatMul", parts[0], cosines), g.add("MatMul", parts[0], sines)
+    if len(parts) > 1:
+        real = g.add("Sub", real, g.add("MatMul", parts[1], sines))
+        imaginary = g.add("Add", imaginary, g.add("MatMul", parts[1], cosines))
+    both = g.concat([g.unsqueeze(real, rank - 1), g.unsqueeze(imaginary, rank - 1)], rank - 1)
+    g.add("Transpose", both, to=node.output[0], perm=[order.index(d) for d in range(rank)])
+    return g.nodes
+
+
+def _known(node: onnx.NodeProto, index: int, facts: Facts, default: int) -> int:
+    name = operand(node, index)
+    if name is None:
+        return default
+    value = facts.constant(name)
+    if value is None:
+        raise BuildError(f'"{name}" decides its shape, and is known only at run time')
+    return int(value.reshape(-1)[0])
+
+
+def _matrices(used: int, length: int, inverse: bool, onesided: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The real and imaginary parts of exp(∓2πi jk / length), row j, column k; divided by the length for the inverse."""
+    columns = length // 2 + 1 if onesided else length
+    angles = 2 * np.pi * (np.outer(np.arange(used), np.arange(columns)) % length) / length
+    scale = 1 / length if inverse else 1.0
+    return np.cos(angles) * scale, np.sin(angles) * (scale if inverse else -1.0)
