@@ -61,9 +61,9 @@ const CROSS_COMPILER: Need = Need {
     packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
 };
 const QEMU_XTENSA: Need = Need {
-    what: "qemu-xtensa, the oracle of the Xtensa engine",
-    present: || exists("qemu-xtensa"),
-    packages: &["qemu-user"],
+    what: "qemu for Xtensa, the oracle of the engine",
+    present: || exists("qemu-xtensa") && exists("qemu-system-xtensa"),
+    packages: &["qemu-user", "qemu-system-misc"],
 };
 const LLVM_MC: Need = Need {
     what: "llvm-mc 22, which the assembler is compared with",
