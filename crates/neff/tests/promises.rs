@@ -46,6 +46,8 @@ fn read_every_way(name: &str, file: &[u8]) {
         ("neff", neff::neff),
         ("seq", neff::seq),
     ] {
+        // Streams cost the same everywhere; unoptimised, a part says as much as the whole.
+        let file = if target == "seq" { &file[..file.len().min(1 << 18)] } else { file };
         let before = LIVE.get();
         PEAK.set(before);
         let _ = run(file);

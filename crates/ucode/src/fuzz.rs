@@ -30,10 +30,10 @@ impl Signature {
         self.0 = (self.0 ^ u64::from(usize::BITS - count.leading_zeros())).wrapping_mul(0x0100_0000_01b3);
     }
 
-    /// Adds a message without its numbers and quoted parts.
+    /// Adds a message without its numbers and names.
     pub fn message(&mut self, message: &str) {
-        let plain: String = message.chars().filter(|c| c.is_ascii_lowercase() || *c == ' ').take(48).collect();
-        self.word(&plain);
+        let plain = message.split_whitespace().filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()));
+        plain.take(12).for_each(|word| self.word(word));
     }
 
     /// The number.
