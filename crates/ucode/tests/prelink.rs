@@ -461,6 +461,13 @@ fn a_slot_table_fills_the_immediate_of_a_bundle_and_nothing_else() {
     let after = u64::from_le_bytes(image.code()[0x1b..0x23].try_into().unwrap());
     assert_eq!(row.extract(u128::from(after)), 0x000b);
     assert_eq!(u128::from(after) & !row.field(), u128::from(bundle) & !row.field());
+    // A second half for the same slot is refused.
+    let mut again = file.clone();
+    put(&mut again, RELA + 24, 0x0100_001b);
+    put(&mut again, RELA + 28, 20);
+    put(&mut again, RELA + 32, 0x0200_025c);
+    let twice = PrelinkRequest { file: &again, mode: Mode::Strict, ..request };
+    assert!(matches!(prelink(&twice), Err(PrelinkError::Overlap { index: 2, .. })));
     // Another instruction in the slot is not touched.
     let other = FlixSlot { bits: 0x50, ..row.clone() };
     let rows = [other];

@@ -1,6 +1,6 @@
 //! Walks the relocations: maps the place, checks the instruction, writes the field, reads it back.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use outboard_reloc::xtensa::{self, Half};
@@ -116,6 +116,7 @@ pub(super) struct Walk<'a> {
     code: &'a mut [u8],
     data: &'a mut [u8],
     written: [Marks; 2],
+    slots: BTreeSet<(u32, u8)>,
     halves: Halves,
     counts: Counts,
     warnings: Vec<Warning>,
@@ -136,6 +137,7 @@ impl<'a> Walk<'a> {
             descriptor,
             placement,
             written: [Marks::new(code.len()), Marks::new(data.len())],
+            slots: BTreeSet::new(),
             code,
             data,
             halves: Halves::default(),
@@ -255,6 +257,9 @@ impl<'a> Walk<'a> {
         let rows = self.flix;
         let row =
             rows.iter().find(|row| row.matches(format, slot, bundle) && row.problem().is_none()).ok_or(unknown)?;
+        if !self.slots.insert((address, slot)) && self.mode == Mode::Strict {
+            return Err(PrelinkError::Overlap { index, place, number: entry.number });
+        }
         let after = row.insert(bundle, value);
         let bytes = self.bytes(site).get_mut(..length).ok_or(unknown)?;
         for (to, from) in bytes.iter_mut().zip(after.to_le_bytes()) {

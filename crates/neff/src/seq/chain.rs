@@ -98,8 +98,6 @@ pub enum ChainError {
 }
 
 /// Builds the instructions of a custom operation: the header, the output, the inputs.
-///
-/// `outputs` come first among `args`; `inputs` of them are inputs.
 #[must_use]
 pub fn encode_chain(function_id: u8, outputs: &[Arg], inputs: &[Arg], count: PayloadCount) -> Vec<Slot> {
     let following = outputs.len() + inputs.len();

@@ -262,7 +262,6 @@ pub enum Instruction {
     },
 }
 
-/// The first bytes of a slot.
 impl Events {
     /// Reads the events of a slot.
     #[must_use]
