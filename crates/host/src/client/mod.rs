@@ -237,6 +237,11 @@ impl Client {
     pub fn create_input(&mut self, handle: u32, bytes: usize) -> Result<(*mut u8, usize), ClientError> {
         let unknown = || ClientError::Arguments(format!("no module {handle} was loaded by this client"));
         let module = self.modules.get(&handle).ok_or_else(unknown)?;
+        // The first buffer may make the window larger, but not once its address was given away.
+        let needed = module.input_data_offset().saturating_add(bytes as u64);
+        if self.given.0 && self.buffers.is_empty() && needed > self.input_capacity() as u64 {
+            return Err(ClientError::CapacityFixed);
+        }
         let shape = Shape::new(&[bytes]).map_err(|error| ClientError::Arguments(error.to_string()))?;
         let buffer = self.session.input(module, DType::UInt8, shape)?;
         let offset = self.session.input_offset(&buffer);
@@ -263,6 +268,14 @@ impl Client {
             return Err(ClientError::Arguments(what));
         }
         Ok(None)
+    }
+
+    /// Whether any byte of a range lies in the output window, which every call overwrites.
+    pub fn meets_output(&self, address: usize, len: usize) -> bool {
+        self.session.output_window().is_some_and(|(start, size)| {
+            let (start, end) = (start.addr(), start.addr().saturating_add(size));
+            address < end && address.saturating_add(len) > start
+        })
     }
 
     /// Calls a module. `flags` are those of the wire: the repeat count in the low half, bit 16 for resident caches.
