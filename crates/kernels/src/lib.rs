@@ -36,7 +36,7 @@ pub use float::{Attention, dequantize_vecmatmul, sdpa_decode, top_k};
 pub use layout::{
     FeatureMap, channel_scale_multiply, concat_rescale, concat_sigmoid, fpn_upsample_concat, resize_nearest_2x,
 };
-pub use mma::{Conv2d, Requant, conv2d, depthwise_conv2d, matmul, matmul_bias};
+pub use mma::{Conv2d, Requant, conv2d, matmul, matmul_bias};
 pub use pool::{Pool2d, avg_pool, global_avg_pool, max_pool};
 pub use quant::{Quant, Sample};
 pub use rows::{dfl_softmax, layer_norm};

@@ -208,7 +208,8 @@ fn overlap(sizes: &Conv2d, tap: usize, start: usize, width: usize) -> (usize, us
     if first >= end { (start, 0, 0) } else { (first - start, first * stride + tap - left, end - first) }
 }
 
-/// A convolution of one image `[channels_in, rows, columns]` with zero padding.
+/// A convolution of one image `[channels_in, rows, columns]` with zero padding. It is depthwise when every input channel is
+/// a group.
 ///
 /// # Errors
 /// A size is impossible, a slice has the wrong length, a shift is above 62, or a sum could overflow.
@@ -287,22 +288,4 @@ fn tile_sums<T: Sample>(
         }
     }
     sums
-}
-
-/// A depthwise convolution: `groups` input channels, each convolved into `channels_out / groups` output channels.
-/// `sizes.channels_in` must be `sizes.groups`.
-///
-/// # Errors
-/// As [`conv2d`].
-pub fn depthwise_conv2d<T: Sample>(
-    sizes: &Conv2d,
-    input: &[T],
-    weights: &[T],
-    requant: &Requant<'_>,
-    output: &mut [T],
-) -> Result<(), KernelError> {
-    if sizes.channels_in != sizes.groups {
-        return Err(bad_dimension("num_groups", sizes.groups, "it must be the number of input channels"));
-    }
-    conv2d(sizes, input, weights, requant, output)
 }

@@ -64,7 +64,7 @@ pub fn dfl_softmax(
     }
     // e^(scale · −d) for every distance d from the largest element.
     let mut powers = [0.0f32; 256];
-    for (power, distance) in powers.iter_mut().zip(0u8..) {
+    for (power, distance) in powers.iter_mut().zip(0u16..) {
         *power = libm::expf(-from.scale() * f32::from(distance));
     }
     for (slab, out) in input.chunks_exact(bins * inner).zip(output.chunks_exact_mut(bins * inner)) {

@@ -23,7 +23,6 @@ macro_rules! exports {
         ]
     };
 }
-#[cfg(feature = "sim")]
 pub(crate) use exports;
 
 /// What the runtime itself exports.

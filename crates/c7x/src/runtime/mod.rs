@@ -8,11 +8,13 @@
 mod backend;
 mod builtins;
 pub(crate) mod exports;
+mod kernels;
 mod objects;
 mod packed;
 mod support;
 
 pub use exports::{Export, core_exports};
+pub use kernels::kernel_exports;
 
 use crate::abi::{Any, DataType};
 use crate::memory::Memory;

@@ -94,7 +94,7 @@ pub fn export_names() -> Vec<&'static str> {
 }
 
 fn exported() -> impl Iterator<Item = crate::runtime::Export> {
-    crate::runtime::core_exports().into_iter().chain(clib::table())
+    crate::runtime::core_exports().into_iter().chain(clib::table()).chain(crate::runtime::kernel_exports())
 }
 
 /// Serves one session as the device until the host shuts it down or goes away.
