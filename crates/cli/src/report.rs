@@ -89,6 +89,13 @@ impl Failure {
         failure
     }
 
+    /// Constants, or a declaration of inputs and outputs, that cannot be read.
+    pub(crate) fn bad_weights(message: String) -> Self {
+        let help =
+            "`outboard explain OB0509` tells more; build the module again if the file was not cut short".to_owned();
+        Self { exit: JUDGED, ..Self::request("OB0509", "bad_weights", message, help) }
+    }
+
     fn request(code: &'static str, kind: &'static str, message: String, help: String) -> Self {
         Self { code, kind, exit: REQUEST, message, help, details: Vec::new() }
     }

@@ -15,6 +15,7 @@ mod prelink;
 mod run;
 mod steps;
 mod watch;
+mod weights;
 mod xtensa;
 
 use crate::report::Failure;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Unload(steps::UnloadArgs),
     Inspect(inspect::Args),
     Check(check::Args),
+    Weights(weights::Args),
     Exports(exports::Args),
     Prelink(prelink::Args),
     Bench(bench::Args),
@@ -61,6 +63,7 @@ impl Command {
             Self::Top(args) => args.json,
             Self::Inspect(args) => args.json,
             Self::Check(args) => args.json,
+            Self::Weights(args) => args.json,
             Self::Exports(args) => args.json,
             Self::Prelink(args) => args.json,
             Self::Bench(args) => args.wants_json(),
@@ -86,6 +89,7 @@ pub(crate) fn execute(command: Command, matches: &ArgMatches) -> Result<(), Fail
         Command::Trace(args) => watch::trace(&args),
         Command::Inspect(args) => inspect::execute(&args),
         Command::Check(args) => check::execute(&args),
+        Command::Weights(args) => weights::execute(&args),
         Command::Exports(args) => exports::execute(&args),
         Command::Prelink(args) => prelink::execute(&args),
         Command::Bench(args) => bench::execute(&args, matches.subcommand_matches("bench")),
