@@ -23,8 +23,10 @@ fn fault(engine: &mut Engine<RegionMemory>) -> Fault {
 
 #[test]
 fn each_kind_of_fault_has_its_cause_and_place() {
-    let cases: [(&str, u8, &str); 6] = [
+    let cases: [(&str, u8, &str); 8] = [
         ("ill", 0, "illegal instruction at pc 0x00001003"),
+        ("ill.n", 0, "illegal instruction at pc 0x00001003"),
+        ("rfdd", 0, "illegal instruction at pc 0x00001003"),
         ("quou a2, a3, a4", 6, "integer division by zero at pc 0x00001003"),
         ("l32i a2, a5, 0", 9, "misaligned 4-byte access at 0x00008002 at pc 0x00001003"),
         ("s32i a2, a4, 0", 3, "store at 0x00000000: nothing is mapped there at pc 0x00001003"),

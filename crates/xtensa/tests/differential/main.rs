@@ -16,6 +16,7 @@ mod privileged;
 mod program;
 mod random;
 mod rows;
+mod vectors;
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -183,4 +184,21 @@ fn no_row_is_without_an_oracle() {
         println!("{:20} {text}", row.mnemonic());
     }
     assert!(rows_with_qemu().len() * 10 > ROWS.len() * 8, "most rows are judged by QEMU");
+}
+
+#[test]
+fn window_vectors_and_exceptions_of_a_bare_program_behave_as_on_the_simulated_machine() {
+    let file = vectors::program();
+    let (ours, theirs) = (ours(&file, Platform::System), theirs(&file, Platform::System));
+    assert_eq!(ours.len(), 0x400);
+    let words = |bytes: &[u8]| -> Vec<u32> {
+        bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
+    };
+    let (ours, theirs) = (words(&ours), words(&theirs));
+    // The causes: two divisions by zero, a misaligned load, a system call, a misaligned store, an
+    // illegal instruction, a disabled coprocessor.
+    let causes: Vec<u32> = ours[1..].chunks(3).map(|record| record[0]).take(7).collect();
+    assert_eq!(causes, [6, 6, 9, 1, 9, 0, 32]);
+    assert_ne!(ours[0], 0);
+    assert_eq!(ours, theirs);
 }

@@ -12,7 +12,7 @@ pub const RECORDS: u32 = DATA + 0x1_1000;
 pub const RECORD: u32 = 256;
 
 /// Where the simulated machine starts.
-const RESET: u32 = 0xfe00_0000;
+pub const RESET: u32 = 0xfe00_0000;
 
 /// Word offsets in a record.
 pub mod at {
@@ -309,7 +309,7 @@ impl Program {
 }
 
 /// Code for the reset vector, where the simulated machine starts: jumps to the entry point.
-fn reset_vector(entry: u32) -> Vec<u8> {
+pub fn reset_vector(entry: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let put = |bytes: &mut Vec<u8>, text: &str| {
         let code = encode_text(text, RESET + bytes.len() as u32, IsaSet::lx()).unwrap();

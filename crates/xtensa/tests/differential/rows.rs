@@ -33,10 +33,10 @@ pub fn oracle(row: &Row) -> Oracle {
         Op::Rfde => worked("returns from the double exception vector"),
         Op::Recip0S | Op::Rsqrt0S => worked("QEMU 7.2 does not execute it"),
         Op::Lict | Op::Sict | Op::Licw | Op::Sicw | Op::Ldct | Op::Sdct => {
-            worked("cache test access: no effect is modelled")
+            worked("cache test access is not modelled: only the privilege is checked")
         }
         Op::Rer | Op::Wer => worked("the external registers are the host's"),
-        _ if row.isa() == Isa::Mmu => worked("TLB contents are not modelled"),
+        _ if row.isa() == Isa::Mmu => worked("TLB contents are not modelled: only the privilege is checked"),
         Op::Rotw | Op::L32e | Op::S32e | Op::Rfwo | Op::Rfwu | Op::Rsil | Op::Rfe | Op::Rfi => Oracle::System,
         _ if row.isa() == Isa::Cache && !unprivileged_cache(row.op()) => Oracle::System,
         _ => Oracle::User,
