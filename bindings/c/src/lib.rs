@@ -307,11 +307,7 @@ pub unsafe extern "C" fn c7x_client_model_unload(client: *mut c7x_client, model_
 /// # Safety
 /// `client` is NULL or open; `path` is NULL or a C string; `handle` is NULL or valid for writes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn c7x_client_dyn_load(
-    client: *mut c7x_client,
-    path: *const c_char,
-    handle: *mut u32,
-) -> c_int {
+pub unsafe extern "C" fn c7x_client_dyn_load(client: *mut c7x_client, path: *const c_char, handle: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         with_client(client, "dyn_load", |client| {

@@ -61,6 +61,19 @@ fn tensors_in_the_input_buffer_are_not_copied_and_copies_do_not_touch_them() {
 }
 
 #[test]
+fn copies_without_room_beside_a_buffer_take_its_place_and_give_it_back() {
+    let (mut client, handle, seen, _file) = client((192, 0x1000, 1, 1));
+    let (address, offset) = client.create_input(handle, 64).unwrap();
+    // SAFETY: the address was given for this many bytes, and no call runs.
+    unsafe { address.write_bytes(5, 64) };
+    client.infer(handle, 0, &[bytes(&[9; 4])], 0).unwrap();
+    let base = InferHeader::parse(&seen.last()).unwrap().input_dsp_addr.get();
+    assert_eq!(Infer::descriptors(&seen.last(), 1).unwrap()[0].data_addr.get(), base + offset as u64);
+    // SAFETY: as above.
+    assert_eq!(unsafe { std::slice::from_raw_parts(address, 64) }, [5; 64]);
+}
+
+#[test]
 fn ranges_across_an_end_of_the_input_buffer_are_refused() {
     let (mut client, ..) = client((0x1000, 0x1000, 1, 1));
     let (start, size) = client.input_buffer().unwrap();

@@ -92,7 +92,7 @@ impl Session {
         let module = call.module;
         self.check_epoch(module)?;
         check_declared(module, inputs)?;
-        let descriptors = self.place_raw(call, inputs)?;
+        let (descriptors, displaced) = self.place_raw(call, inputs)?;
         let may_grow = call.may_grow.1 && !self.output_chosen;
         if may_grow {
             self.make_output_window_of(module.output_bytes())?;
@@ -104,38 +104,77 @@ impl Session {
             flags: InferFlags(call.flags),
             limit: self.options.deadlines.infer,
         };
-        let completed = self.infer_growing(&wire, &descriptors, may_grow)?;
-        self.outputs(completed)
+        let completed = self.infer_growing(&wire, &descriptors, may_grow);
+        if let Some(window) = &mut self.buffers.input {
+            for (offset, bytes) in &displaced {
+                window.write(*offset, bytes)?;
+            }
+        }
+        self.outputs(completed?)
     }
 
-    fn place_raw(&mut self, call: &RawCall<'_>, inputs: &[RawTensor<'_>]) -> Result<Vec<TensorDesc>, Error> {
+    /// Puts the inputs into the input window and describes them; returns the buffers they displaced, which must be put back.
+    fn place_raw(
+        &mut self,
+        call: &RawCall<'_>,
+        inputs: &[RawTensor<'_>],
+    ) -> Result<(Vec<TensorDesc>, Vec<Displaced>), Error> {
         let front = call.module.input_data_offset().max(descriptor_region(inputs.len()));
-        let mut used = self.staged_ranges();
+        let mut own = Vec::new();
         for (index, input) in inputs.iter().enumerate() {
             if let RawData::Window(offset) = input.data {
                 if (offset as u64) < front {
                     let reason = "its data lies in the input buffer where this call's descriptors go".to_owned();
                     return Err(Error::InputUnsupported { index, reason });
                 }
-                used.push((offset as u64, input.size));
+                own.push((offset as u64, input.size));
             }
         }
+        own.sort_unstable();
+        let staged = self.staged_ranges();
+        let mut used = [own.as_slice(), &staged].concat();
         used.sort_unstable();
-        let copied = inputs.iter().map(|input| match input.data {
-            RawData::Bytes(bytes) => Some(bytes.len() as u64),
-            RawData::Window(_) | RawData::Resident => None,
-        });
-        let (places, needed) = places(&used, front, copied);
+        let (mut places, mut needed) = places(&used, front, lengths(inputs));
+        // What lies in the window would be lost with it.
+        if call.may_grow.0 && used.is_empty() {
+            self.grow_input(needed)?;
+        }
         let reserved = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        let mut displaced = Vec::new();
         if needed > reserved {
-            // What lies in the window already would be lost with it.
-            if !call.may_grow.0 || !used.is_empty() {
+            // Without room beside them, copies take the place of buffers that this call does not use.
+            (places, needed) = self::places(&own, front, lengths(inputs));
+            if needed > reserved {
                 let reason = "its size was fixed by the first use of it".to_owned();
                 return Err(Error::WindowTooSmall { window: "input", needed, reserved, reason });
             }
-            self.grow_input(needed)?;
+            displaced = self.displaced(&staged, &places, inputs)?;
         }
-        self.describe(inputs, &places)
+        Ok((self.describe(inputs, &places)?, displaced))
+    }
+
+    /// Copies of the buffers in which copied inputs are going to be placed.
+    fn displaced(
+        &self,
+        staged: &[(u64, u64)],
+        places: &[u64],
+        inputs: &[RawTensor<'_>],
+    ) -> Result<Vec<Displaced>, Error> {
+        let Some(window) = &self.buffers.input else { return Ok(Vec::new()) };
+        let copies: Vec<(u64, u64)> =
+            places.iter().zip(lengths(inputs)).filter_map(|(place, len)| Some((*place, len?))).collect();
+        let meets = |(start, len): &(u64, u64)| {
+            copies.iter().any(|(place, copied)| *place < start + len && *start < place + copied)
+        };
+        staged
+            .iter()
+            .filter(|range| meets(range))
+            .map(|(start, len)| {
+                let (start, len) = (usize::try_from(*start), usize::try_from(*len));
+                let (start, len) = (start.unwrap_or(usize::MAX), len.unwrap_or(usize::MAX));
+                Ok((start, window.bytes(start, len)?.to_vec()))
+            })
+            .collect()
     }
 
     /// Copies what must be copied to its place and describes all inputs.
@@ -170,6 +209,17 @@ impl Session {
         }
         Ok(descriptors)
     }
+}
+
+/// Bytes of a buffer that a call displaced, and where they belong.
+type Displaced = (usize, Vec<u8>);
+
+/// Lengths of the inputs that are copied.
+fn lengths<'a>(inputs: &'a [RawTensor<'_>]) -> impl Iterator<Item = Option<u64>> + 'a {
+    inputs.iter().map(|input| match input.data {
+        RawData::Bytes(bytes) => Some(bytes.len() as u64),
+        RawData::Window(_) | RawData::Resident => None,
+    })
 }
 
 /// Places for the inputs that are copied (a length) between the ranges in use, which are sorted; and how large the window must be.
