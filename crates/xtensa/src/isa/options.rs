@@ -99,8 +99,7 @@ impl IsaSet {
         Self((1 << Isa::ALL.len()) - 1)
     }
 
-    /// The options of QEMU's `de233_fpu` core, plus those no public core lacks reason to have
-    /// (MUL32HIGH, SALT): everything except CONST16.
+    /// Everything except CONST16: the options of QEMU's `de233_fpu` core, with MUL32HIGH and SALT.
     pub const fn lx() -> Self {
         Self::all().without(Isa::Const16)
     }

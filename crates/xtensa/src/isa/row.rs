@@ -119,8 +119,7 @@ impl Row {
         word & self.mask == self.bits
     }
 
-    /// Names the special or user register that is written as part of the mnemonic, if this row
-    /// has one.
+    /// The operand that text writes as part of the mnemonic: RSR, RUR and their relatives have one.
     pub fn register_operand(&self) -> Option<&Operand> {
         self.operands().iter().find(|operand| matches!(operand.kind(), Kind::Special | Kind::User))
     }
