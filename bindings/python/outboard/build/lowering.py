@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,9 +13,10 @@ from tvm import tirx
 from . import c_file, onnx_import, onnx_rewrite, onnx_simplify, program, relax_lower, schedule, tir_lower, tir_to_c
 from . import weights as weights_bin
 from .errors import BuildError
+from .onnx_facts import Facts
 from .onnx_import import summary
 from .program import Program, Step
-from .tensors import DTYPES, TensorSpec
+from .tensors import DTYPES, TensorSpec, dtype_of_onnx
 from .toolchain import Machine
 
 WEIGHTS_ALIGNMENT = 64
@@ -48,7 +49,7 @@ def lower_to_c(
     imported = onnx_import.import_model(model)
     say("lowering")
     flat = program.flatten(relax_lower.lower(imported), imported, inputs, output_names)
-    _check_outputs(flat, onnx_simplify.known_shapes(model))
+    _check_outputs(flat, Facts.of(model))
     say(f"generating {len(flat.kernels)} kernels")
     kernels = _kernels(flat, machine)
     flat.number_constants()
@@ -75,15 +76,21 @@ def _kernel(flat: Program, name: str, function: tirx.PrimFunc, vectors: schedule
     return kernel
 
 
-def _check_outputs(flat: Program, expected: Mapping[str, tuple[int, ...]]) -> None:
+def _check_outputs(flat: Program, expected: Facts) -> None:
     """TVM and ONNX must agree on what comes out; where they do not, the importer has misread an operator."""
     for output in flat.outputs:
         if output.elements == 0:
             raise BuildError(f'output "{output.name}" is empty: its shape is {list(output.shape)}')
-        shape = expected.get(output.name, output.shape)
+        shape = expected.shapes.get(output.name, output.shape)
         if shape != output.shape:
             raise BuildError(
                 f'output "{output.name}" has the shape {list(shape)} in ONNX, and TVM makes it {list(output.shape)}',
+                hint="an operator of the model has a form that cannot be compiled",
+            )
+        dtype = dtype_of_onnx(expected.types.get(output.name, 0))
+        if dtype is not None and dtype != output.dtype:
+            raise BuildError(
+                f'output "{output.name}" is {dtype.name} in ONNX, and TVM makes it {output.dtype.name}',
                 hint="an operator of the model has a form that cannot be compiled",
             )
 

@@ -81,6 +81,20 @@ def power(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto] | None:
     return g.nodes
 
 
+def elu(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto] | None:
+    """Elu of float16, for which the importer mixes types."""
+    x = node.input[0]
+    if facts.types.get(x) != TensorProto.FLOAT16:
+        return None
+    g = NodeBuilder(node.name or node.output[0])
+    zero, one, alpha = (
+        g.constant(np.asarray(value, np.float16)) for value in (0, 1, float(str(attributes(node).get("alpha", 1.0))))
+    )
+    below = g.add("Mul", alpha, g.add("Sub", g.add("Exp", x), one))
+    g.add("Where", g.add("Less", x, zero), below, x, to=node.output[0])
+    return g.nodes
+
+
 def remainder(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto] | None:
     """Mod of floating-point values that takes the sign of the divisor: C's remainder, moved where the signs differ."""
     if facts.types.get(node.input[0]) not in _FLOATS or attributes(node).get("fmod", 0):

@@ -58,7 +58,7 @@ def import_model(model: onnx.ModelProto) -> Imported:
 
 def importable_operators() -> frozenset[str]:
     """The operators that the importer has a rule for."""
-    return frozenset(onnx_frontend._get_convert_map()) | {"If", "Constant"}
+    return frozenset(onnx_frontend._get_convert_map()) | {"If", "Constant"} | onnx_operators.importable()
 
 
 def _refuse_unknown_operators(model: onnx.ModelProto, labels: Sequence[str]) -> None:
@@ -105,13 +105,16 @@ class _Importer(onnx_frontend.ONNXGraphImporter):
         super()._construct_nodes(_Watched(self._watch(graph.node)))
         self._index = None
 
+    def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
+        """Nothing: ``import_model`` has checked, and knows the operators that are imported here."""
+
     def _watch(self, nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for index, node in enumerate(nodes):
             self._index = index
             yield node
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
-        converted = onnx_operators.convert(op_name, inputs, attrs)
+        converted = onnx_operators.convert(op_name, inputs, attrs, self.bb)
         if converted is None:
             result = super()._convert_operator(op_name, inputs, attrs, opset)
         else:

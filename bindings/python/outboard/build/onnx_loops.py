@@ -45,7 +45,7 @@ def scan(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
     for parts, backwards in zip(collected, out_backwards, strict=True):
         if backwards:
             parts.reverse()
-    _finish(g, node, states, collected, out_axes)
+    _finish(g, node, states, collected, out_axes, facts.opset)
     return g.nodes
 
 
@@ -69,7 +69,7 @@ def loop(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
         states = results[: len(states)]
         for parts, result in zip(collected, results[len(states) :], strict=True):
             parts.append(result)
-    _finish(g, node, states, collected, [0] * outputs)
+    _finish(g, node, states, collected, [0] * outputs, facts.opset)
     return g.nodes
 
 
@@ -114,7 +114,12 @@ def _body(g: NodeBuilder, body: onnx.GraphProto, given: Sequence[str], turn: int
 
 
 def _finish(
-    g: NodeBuilder, node: onnx.NodeProto, states: Sequence[str], collected: Sequence[Sequence[str]], axes: Sequence[int]
+    g: NodeBuilder,
+    node: onnx.NodeProto,
+    states: Sequence[str],
+    collected: Sequence[Sequence[str]],
+    axes: Sequence[int],
+    opset: int,
 ) -> None:
     """Gives the last states and the collected slices the names of the node's outputs."""
     for name, state in zip(node.output, states, strict=False):
@@ -122,4 +127,6 @@ def _finish(
             g.nodes.append(helper.make_node("Identity", [state], [name]))
     for name, parts, axis in zip(node.output[len(states) :], collected, axes, strict=False):
         if name:
-            g.nodes.append(helper.make_node("Concat", [g.unsqueeze(part, axis) for part in parts], [name], axis=axis))
+            # The axes of Unsqueeze were an attribute before operator set 13.
+            whole = [g.unsqueeze(p, axis) if opset >= 13 else g.add("Unsqueeze", p, axes=[axis]) for p in parts]
+            g.concat(whole, axis, to=name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,7 +18,7 @@ class NodeBuilder:
     prefix: str
     nodes: list[onnx.NodeProto] = field(default_factory=list)
 
-    def add(self, op: str, *inputs: str, outputs: int = 1, to: str | None = None, **attributes: object) -> str:
+    def add(self, op: str, *inputs: str, outputs: int = 1, to: str | None = None, **attributes: Any) -> str:
         """One node with one output, whose name is returned."""
         name = to or f"{self.prefix}/{len(self.nodes)}_{op}"
         self.nodes.append(helper.make_node(op, list(inputs), [name], name=f"{self.prefix}/{op}", **attributes))

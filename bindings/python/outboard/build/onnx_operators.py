@@ -12,18 +12,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, te, tirx
 from tvm.ir import GenericConst
 
 from .errors import BuildError
 from .relax_simplify import shape_of
+from .tensors import DTYPES, dtype_of_onnx
 
 Operands = Sequence[Any]  # Relax expressions; None stands for an operand that is left out
 Attributes = dict[str, Any]
 
 
-def convert(op_name: str, inputs: Operands, attributes: Attributes) -> relax.Expr | None:
+def convert(op_name: str, inputs: Operands, attributes: Attributes, builder: relax.BlockBuilder) -> relax.Expr | None:
     """The expression of a node that is imported here; None for all others."""
+    if op_name == "BitCast":
+        return _bit_cast(inputs, attributes, builder)
     function = _OPERATORS.get(op_name)
     return None if function is None else function(list(inputs), attributes)
 
@@ -94,6 +97,27 @@ def _refuse_unless(attribute: str, expected: str, default: str) -> Callable[...,
             raise BuildError(f"the form with {attribute}={text} cannot be compiled")
 
     return check
+
+
+def importable() -> frozenset[str]:
+    """Operators that are imported here and nowhere else."""
+    return frozenset(("BitCast",))
+
+
+def _bit_cast(inputs: Operands, attributes: Attributes, builder: relax.BlockBuilder) -> relax.Expr:
+    """BitCast: the same bits as another type of the same width."""
+    target = dtype_of_onnx(int(attributes["to"]))
+    source = DTYPES.get(str(inputs[0].ty.dtype))
+    if target is None or source is None or target.bits != source.bits or target.name == "bool":
+        raise BuildError(f"the bits of {inputs[0].ty.dtype} values cannot be read as the type it asks for")
+    name = target.name
+    if "float" not in source.name and "float" not in name:
+        return relax.op.astype(inputs[0], name)  # between integers of one width, a conversion keeps the bits
+
+    def same_bits(x: Any) -> Any:
+        return te.compute(x.shape, lambda *index: tirx.reinterpret(name, x(*index)), name="bit_cast")
+
+    return builder.call_te(same_bits, inputs[0])
 
 
 _OPERATORS: dict[str, Callable[[Operands, Attributes], relax.Expr | None]] = {

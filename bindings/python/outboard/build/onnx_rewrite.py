@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import onnx
 from onnx import defs, inliner
 
-from . import onnx_arithmetic, onnx_loops, onnx_norm, onnx_quantised, onnx_rnn
+from . import onnx_arithmetic, onnx_loops, onnx_norm, onnx_quantised, onnx_rnn, onnx_selection
 from .errors import BuildError
 from .onnx_facts import Facts
 from .onnx_load import node_label
@@ -33,12 +33,24 @@ _REWRITES: dict[str, Rewrite] = {
     "QLinearMatMul": onnx_quantised.matmul,
     "QLinearConv": onnx_quantised.qlinear_conv,
     "ConvInteger": onnx_quantised.conv_integer,
+    "Elu": onnx_arithmetic.elu,
+    "Dropout": onnx_selection.dropout,
+    "TopK": onnx_selection.top_k,
+    "OneHot": onnx_selection.one_hot,
+    "ReverseSequence": onnx_selection.reverse_sequence,
+    "ReduceMax": onnx_selection.bool_extreme,
+    "ReduceMin": onnx_selection.bool_extreme,
     "Scan": onnx_loops.scan,
     "Loop": onnx_loops.loop,
 }
 
 # Rewrites that hold in every operator set the importer knows; the others use forms that came with operator set 13.
-_ANY_OPSET = frozenset(("Pow", "Mod", "QLinearConv", "ConvInteger", "Loop", "Scan"))
+_ANY_OPSET = frozenset(
+    ("Pow", "Mod", "QLinearConv", "ConvInteger", "Loop", "Scan", "ReverseSequence", "ReduceMax", "ReduceMin")
+)
+
+_DEFINED = "outboard.defined"
+"""The domain of definitions that wait to be put in the place of their nodes."""
 
 # The importer takes these for operators of other domains that share their names.
 _MISTAKEN = frozenset(("Attention",))
@@ -49,11 +61,12 @@ def rewrite(model: onnx.ModelProto, importable: Collection[str]) -> onnx.ModelPr
     result: onnx.ModelProto | None = None
     for _ in range(_MOST_ROUNDS):
         current = result or model
-        expanded = _expand_functions(current, importable)
-        rewritten = onnx.ModelProto.FromString((expanded or current).SerializeToString())
-        if not _rewrite_nodes(rewritten) and expanded is None:
-            break
-        result = simplify(rewritten)
+        changed = _expand_functions(current, importable)
+        if changed is None:
+            changed = onnx.ModelProto.FromString(current.SerializeToString())
+            if not _rewrite_nodes(changed):
+                break
+        result = simplify(changed)
     return result
 
 
@@ -69,19 +82,79 @@ def _expand_functions(model: onnx.ModelProto, importable: Collection[str]) -> on
     }
     if not names:
         return None
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    found = [(i, n) for i, n in enumerate(model.graph.node) if n.op_type in names and n.domain in ("", "ai.onnx")]
+    for _, node in found:
+        _give_defaults(node, opset)
     try:
         return inliner.inline_selected_functions(model, [("", name) for name in names], inline_schema_functions=True)
+    except Exception:  # it cannot deal with operands that are left out
+        return _expand_by_hand(model, found, opset)
+
+
+def _give_defaults(node: onnx.NodeProto, opset: int) -> None:
+    """Adds the attributes that a node leaves to their defaults, which definitions refer to."""
+    given = {attribute.name for attribute in node.attribute}
+    for name, attribute in defs.get_schema(node.op_type, opset).attributes.items():
+        if name not in given and attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
+            node.attribute.add().CopyFrom(attribute.default_value)
+
+
+def _expand_by_hand(model: onnx.ModelProto, nodes: Sequence[tuple[int, onnx.NodeProto]], opset: int) -> onnx.ModelProto:
+    """Makes the definitions of nodes functions of the model, and puts those in their place."""
+    for index, node in nodes:
+        label = node_label(node, index)
+        try:
+            function = _definition(node, model, opset)
+        except Exception as error:
+            raise BuildError("ONNX cannot write this operator out in simpler ones", node=label) from error
+        function.domain, function.name = _DEFINED, f"{node.op_type}_{index}"
+        node.domain, node.op_type = function.domain, function.name
+        model.functions.append(function)
+    model.opset_import.add(domain=_DEFINED, version=1)
+    try:
+        expanded = inliner.inline_local_functions(model)
     except Exception as error:
-        index = next(i for i, node in enumerate(model.graph.node) if node.op_type in names)
-        label = node_label(model.graph.node[index], index)
         raise BuildError("ONNX cannot write this operator out in simpler ones", node=label) from error
+    imports = [o for o in expanded.opset_import if o.domain != _DEFINED]
+    del expanded.opset_import[:]
+    expanded.opset_import.extend(imports)
+    return expanded
+
+
+def _definition(node: onnx.NodeProto, model: onnx.ModelProto, opset: int) -> onnx.FunctionProto:
+    """What ONNX defines an operator by, for this node and the types of its operands."""
+    schema = defs.get_schema(node.op_type, opset)
+    function = onnx.FunctionProto()
+    if schema.has_context_dependent_function:
+        types = [_type(name, model).SerializeToString() for name in node.input]
+        function.ParseFromString(schema.get_context_dependent_function(node.SerializeToString(), types))
+    else:
+        function.ParseFromString(schema.function_body.SerializeToString())
+    return function
+
+
+def _type(name: str, model: onnx.ModelProto) -> onnx.TypeProto:
+    """The type of a tensor; an empty one for an operand that is left out."""
+    graph = model.graph
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        if value.name == name and name:
+            return value.type
+    for tensor in graph.initializer:
+        if tensor.name == name and name:
+            return onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+    return onnx.TypeProto()
 
 
 def _needs_expansion(node: onnx.NodeProto, importable: Collection[str]) -> bool:
     if node.op_type in _REWRITES:
         return False
-    extra_outputs = node.op_type == "LayerNormalization" and len(node.output) > 1
-    return node.op_type not in importable or node.op_type in _MISTAKEN or extra_outputs
+    if node.op_type not in importable or node.op_type in _MISTAKEN:
+        return True
+    if node.op_type == "LayerNormalization":
+        return len(node.output) > 1
+    # TVM normalises along the last axis only.
+    return node.op_type == "RMSNormalization" and any(a.name == "axis" and a.i != -1 for a in node.attribute)
 
 
 def _has_definition(op_type: str, opset: int) -> bool:

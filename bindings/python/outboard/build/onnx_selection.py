@@ -1,0 +1,105 @@
+"""Operators that pick elements, written out in comparisons: OneHot, TopK, ReverseSequence, Dropout, Reduce of bools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from .errors import BuildError
+from .onnx_facts import Facts, attributes, operand
+from .onnx_nodes import NodeBuilder
+
+_MOST_RANKED = 512
+"""Elements along an axis that are ranked by comparing each with each."""
+
+
+def one_hot(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
+    """OneHot of a known depth; an index out of range, counted from the end below zero, marks nothing."""
+    indices, depth_name, values = node.input
+    depth_value = facts.constant(depth_name)
+    if depth_value is None:
+        raise BuildError("its depth is known only at run time", hint="give the depth as a constant")
+    depth, rank = int(depth_value.reshape(-1)[0]), len(facts.shape(indices))
+    axis = int(str(attributes(node).get("axis", -1))) % (rank + 1)
+    g = NodeBuilder(node.name or node.output[0])
+    wanted = g.unsqueeze(g.cast(indices, TensorProto.INT64), axis)
+    below = g.add("Less", wanted, g.scalar(0))
+    wanted = g.add("Where", below, g.add("Add", wanted, g.scalar(depth)), wanted)
+    along = [1] * (rank + 1)
+    along[axis] = depth
+    hot = g.add("Equal", wanted, g.constant(np.arange(depth, dtype=np.int64).reshape(along)))
+    off, on = g.add("Gather", values, g.scalar(0)), g.add("Gather", values, g.scalar(1))
+    g.add("Where", hot, on, off, to=node.output[0])
+    return g.nodes
+
+
+def top_k(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
+    """TopK of a known count: the rank of an element is how many come before it, and of equal ones the first does."""
+    x, count = node.input[0], facts.constant(node.input[1]) if len(node.input) > 1 else None
+    if count is None:
+        raise BuildError("its count is known only at run time", hint="give the count as a constant")
+    shape, options, k = facts.shape(x), attributes(node), int(count.reshape(-1)[0])
+    axis, last = int(str(options.get("axis", -1))) % len(shape), len(shape)
+    length = shape[axis]
+    if not 0 < k <= length <= _MOST_RANKED:
+        raise BuildError(f"the first {k} of {length} elements; up to {_MOST_RANKED} elements can be ranked")
+    g = NodeBuilder(node.name or node.output[0])
+    order = [*(d for d in range(last) if d != axis), axis]
+    back = [order.index(d) for d in range(last)]
+    moved = g.add("Transpose", x, perm=order)
+    mine, other = g.unsqueeze(moved, last), g.unsqueeze(moved, last - 1)  # [..., element, its rivals]
+    before = g.add("Greater" if options.get("largest", 1) else "Less", other, mine)
+    earlier = g.constant(np.tri(length, k=-1, dtype=np.bool_))
+    before = g.add("Or", before, g.add("And", g.add("Equal", other, mine), earlier))
+    rank = g.add("ReduceSum", g.cast(before, TensorProto.INT64), g.ints(last), keepdims=0)
+    here = g.add("Equal", g.unsqueeze(rank, last - 1), g.constant(np.arange(k, dtype=np.int64).reshape(k, 1)))
+    places = g.add("Mul", g.cast(here, TensorProto.INT64), g.constant(np.arange(length, dtype=np.int64)))
+    chosen = g.add("ReduceSum", places, g.ints(last), keepdims=0)
+    values = g.add("GatherElements", moved, chosen, axis=last - 1)
+    for result, name in zip((values, chosen), node.output, strict=False):
+        if name:
+            g.add("Transpose", result, to=name, perm=back)
+    return g.nodes
+
+
+def dropout(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto] | None:
+    """Dropout that drops nothing: the input, and a mask that is true throughout."""
+    ratio, training = (facts.constant(n) if n else None for n in (operand(node, 1), operand(node, 2)))
+    is_off = operand(node, 2) is None or (training is not None and not training.any())
+    if not is_off and (ratio is None or ratio.any()):
+        return None  # the import refuses it
+    g = NodeBuilder(node.name or node.output[0])
+    g.add("Identity", node.input[0], to=node.output[0])
+    if len(node.output) > 1 and node.output[1]:
+        g.add("Expand", g.constant(np.asarray(True)), g.ints(*facts.shape(node.input[0])), to=node.output[1])
+    return g.nodes
+
+
+def reverse_sequence(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
+    """ReverseSequence: each element comes from the place its sequence's length says, wherever that is known."""
+    x, lengths = node.input
+    shape = facts.shape(x)
+    options = attributes(node)
+    time, batch = int(str(options.get("time_axis", 0))), int(str(options.get("batch_axis", 1)))
+    g = NodeBuilder(node.name or node.output[0])
+    steps = np.arange(shape[time], dtype=np.int64).reshape([-1 if d == time else 1 for d in range(len(shape))])
+    along = g.constant(np.ascontiguousarray(np.broadcast_to(steps, shape)))
+    ends = g.add("Reshape", lengths, g.ints(*(-1 if d == batch else 1 for d in range(len(shape)))))
+    mirrored = g.add("Sub", g.add("Sub", ends, g.scalar(1)), along)
+    source = g.add("Where", g.add("Less", along, ends), mirrored, along)
+    g.add("GatherElements", x, source, axis=time, to=node.output[0])
+    return g.nodes
+
+
+def bool_extreme(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto] | None:
+    """ReduceMax and ReduceMin of bools, as extremes of bytes."""
+    if facts.types.get(node.input[0]) != TensorProto.BOOL or 0 in facts.shape(node.input[0]):
+        return None
+    g = NodeBuilder(node.name or node.output[0])
+    options: dict[str, Any] = attributes(node)
+    extreme = g.add(node.op_type, g.cast(node.input[0], TensorProto.INT32), *node.input[1:], **options)
+    g.cast(extreme, TensorProto.BOOL, to=node.output[0])
+    return g.nodes
