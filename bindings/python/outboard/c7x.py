@@ -184,7 +184,7 @@ def _described(array: np.ndarray) -> TensorDesc:
 class C7xVirtualMachine:
     """A module and its device. The device is opened and the module loaded by the first use.
 
-    ``so_path`` names the C library: a path, or a name that is looked for in this package and then by the system. Results
+    ``so_path`` names the C library: a path, or a name that is looked for in this package, then by the system. Results
     are numpy arrays, or TVM's when the program has imported TVM. A machine is not for several threads at once.
 
     Raises RuntimeError when the library cannot be loaded; the first use raises FileNotFoundError when there is no such
