@@ -1,6 +1,8 @@
 //! The kernels of the export table, called by modules through the C interface; and modules in the generator's shapes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "kernels/signatures.rs"]
+mod signatures;
 mod support;
 
 use outboard_c7x::sim::export_names;

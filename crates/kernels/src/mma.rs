@@ -34,7 +34,7 @@ impl Requant<'_> {
 
     fn apply<T: Sample>(&self, sum: T::Sum, channel: usize) -> T {
         let bias = self.bias.map_or(0, |bias| bias[channel]);
-        scaled(T::total(sum) + i64::from(bias), self.scale[channel], self.shift[channel])
+        scaled(i128::from(T::total(sum)) + i128::from(bias), self.scale[channel], self.shift[channel])
     }
 }
 
@@ -94,7 +94,9 @@ pub fn matmul<T: Sample>(
     let small = u8::try_from(shift).ok().filter(|shift| *shift <= MOST_SHIFT);
     let shift = small.ok_or(argument("shift", shift.into(), "it must be in 0..=62"))?;
     check_matmul(sizes, left, right, out)?;
-    products(sizes, left, right, |row, column, sum| out[row * sizes.2 + column] = scaled(T::total(sum), 1, shift));
+    products(sizes, left, right, |row, column, sum| {
+        out[row * sizes.2 + column] = scaled(T::total(sum).into(), 1, shift)
+    });
     Ok(())
 }
 
@@ -230,8 +232,8 @@ pub fn conv2d<T: Sample>(
     if output.is_empty() {
         return Ok(());
     }
-    let plane = sizes.input.0 * sizes.input.1;
-    let filter = depth * sizes.kernel.0 * sizes.kernel.1;
+    let plane = elements("input", &[sizes.input.0, sizes.input.1])?;
+    let filter = elements("kernel", &[depth, sizes.kernel.0, sizes.kernel.1])?;
     for (channel, out_plane) in output.chunks_exact_mut(out_rows * out_columns).enumerate() {
         let group = channel / (sizes.channels_out / sizes.groups);
         let input = &input[group * depth * plane..(group + 1) * depth * plane];

@@ -98,8 +98,8 @@ pub(crate) fn round_f64(x: f64) -> i64 {
 }
 
 /// `value · scale / 2^shift`, rounded to nearest, halves to even, saturated to the output type. `shift` is at most 62.
-pub(crate) fn scaled<T: Sample>(value: i64, scale: u8, shift: u8) -> T {
-    let product = i128::from(value) * i128::from(scale);
+pub(crate) fn scaled<T: Sample>(value: i128, scale: u8, shift: u8) -> T {
+    let product = value * i128::from(scale);
     let floor = product >> shift;
     let rest = product - (floor << shift);
     let half = (1i128 << shift) / 2;
