@@ -96,6 +96,11 @@ impl Failure {
         Self { exit: JUDGED, ..Self::request("OB0509", "bad_weights", message, help) }
     }
 
+    /// The end of a command that has said everything itself, with this status.
+    pub(crate) fn ended(status: u8) -> Self {
+        Self { exit: status, ..Self::request("", "ended", String::new(), String::new()) }
+    }
+
     fn request(code: &'static str, kind: &'static str, message: String, help: String) -> Self {
         Self { code, kind, exit: REQUEST, message, help, details: Vec::new() }
     }
@@ -106,7 +111,13 @@ impl Failure {
         self
     }
 
-    fn json(&self) -> Value {
+    /// The failure on one line.
+    pub(crate) fn line(&self) -> String {
+        let help = if self.help.is_empty() { String::new() } else { format!("; {}", self.help) };
+        format!("[{}] {}{help}", self.code, self.message)
+    }
+
+    pub(crate) fn json(&self) -> Value {
         let mut object = Map::new();
         object.insert("status".to_owned(), json!("error"));
         object.insert("error".to_owned(), json!(self.kind));

@@ -224,7 +224,8 @@ impl State {
     }
 
     fn open_endpoint(&mut self, number: u32, flags: c_int) -> io::Result<c_int> {
-        let taken = |node: &Node| matches!(node, Node::Endpoint { number: other, destroyed: false, .. } if *other == number);
+        let taken =
+            |node: &Node| matches!(node, Node::Endpoint { number: other, destroyed: false, .. } if *other == number);
         // An endpoint that another process has made is that process's.
         let Some(dst) = self.endpoints.get(&number).copied().filter(|_| !self.nodes.values().any(taken)) else {
             return Err(errno(libc::EBUSY));
@@ -249,7 +250,12 @@ impl State {
 
     /// # Safety
     /// `pointer` is what the request demands.
-    pub(crate) unsafe fn ioctl(&mut self, fd: c_int, request: u64, pointer: *mut std::ffi::c_void) -> io::Result<c_int> {
+    pub(crate) unsafe fn ioctl(
+        &mut self,
+        fd: c_int,
+        request: u64,
+        pointer: *mut std::ffi::c_void,
+    ) -> io::Result<c_int> {
         let node = self.nodes.get(&fd).cloned().ok_or_else(|| errno(libc::EBADF))?;
         match (node, request) {
             (Node::Heap, DMA_HEAP_ALLOC) => {
@@ -444,7 +450,9 @@ pub(crate) fn write(state: &Mutex<State>, fd: c_int, bytes: &[u8]) -> io::Result
         }
         let session = held.session.as_mut().ok_or_else(|| errno(libc::EPIPE))?;
         match session.send(number, bytes) {
-            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && !is_nonblocking(fd) && Instant::now() < until => {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EAGAIN) && !is_nonblocking(fd) && Instant::now() < until =>
+            {
                 drop(held);
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -129,7 +129,8 @@ macro_rules! open_function {
                     return fd;
                 }
                 let place = served(path);
-                next!($symbol, Open).map_or_else(|| fail(libc::ENOSYS, -1), |open| open(instead(path, &place), flags, mode))
+                next!($symbol, Open)
+                    .map_or_else(|| fail(libc::ENOSYS, -1), |open| open(instead(path, &place), flags, mode))
             }
         }
     };
@@ -195,6 +196,10 @@ path_function!(stat(to: *mut libc::stat) -> c_int, -1);
 path_function!(stat64(to: *mut libc::stat64) -> c_int, -1);
 path_function!(lstat(to: *mut libc::stat) -> c_int, -1);
 path_function!(lstat64(to: *mut libc::stat64) -> c_int, -1);
+path_function!(getxattr(name: *const c_char, to: *mut c_void, size: size_t) -> ssize_t, -1);
+path_function!(lgetxattr(name: *const c_char, to: *mut c_void, size: size_t) -> ssize_t, -1);
+path_function!(listxattr(to: *mut c_char, size: size_t) -> ssize_t, -1);
+path_function!(llistxattr(to: *mut c_char, size: size_t) -> ssize_t, -1);
 path_function!(readlink(to: *mut c_char, size: size_t) -> ssize_t, -1);
 
 /// A function whose second argument is a path, behind the folder it starts from.

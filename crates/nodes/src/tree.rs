@@ -26,7 +26,7 @@ const FOLDERS: [&str; 5] = [
     "/sys/class/rpmsg",
     "/sys/class/remoteproc",
     "/sys/kernel/debug/remoteproc",
-    "/sys/devices/platform/bus@f0000/7e000000.dsp",
+    "/sys/devices/platform/bus@f0000",
 ];
 /// Beginnings of names of nodes that are served.
 const NODES: [&str; 2] = ["/dev/rpmsg", "/dev/remoteproc"];
@@ -66,7 +66,8 @@ impl Tree {
     fn fill(&self) -> io::Result<()> {
         let processor = Path::new(DSP).join(PROCESSOR);
         let control = processor.join(CONTROL);
-        for folder in ["dev/dma_heap", "sys/class/rpmsg", "sys/class/remoteproc", "sys/kernel/debug/remoteproc/remoteproc0"]
+        for folder in
+            ["dev/dma_heap", "sys/class/rpmsg", "sys/class/remoteproc", "sys/kernel/debug/remoteproc/remoteproc0"]
         {
             fs::create_dir_all(self.root.join(folder))?;
         }

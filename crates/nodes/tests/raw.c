@@ -159,7 +159,7 @@ int main(int argc, char **argv) {
     synchronise(&input, 6);
     struct {
         struct header h;
-        uint32_t handle, model, flags, num_inputs;
+        uint32_t handle, model, num_inputs, flags;
         uint64_t input_addr, input_size, result_addr, result_size;
         struct tensor tensor;
     } infer;

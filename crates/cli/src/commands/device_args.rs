@@ -2,7 +2,7 @@
 
 use crate::report::Failure;
 use outboard_c7x::sim::Board;
-use outboard_host::{Deadlines, Session, SessionOptions, SimOptions, simulated, standing};
+use outboard_host::{C7X, Deadlines, RpmsgOptions, Session, SessionOptions, SimOptions, rpmsg, simulated, standing};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -14,6 +14,8 @@ pub(super) enum Device {
     Own,
     /// A standing device at a socket.
     Standing(PathBuf),
+    /// The DSP of this board with this device-tree name, over RPMsg.
+    Rpmsg(String),
 }
 
 impl FromStr for Device {
@@ -23,10 +25,11 @@ impl FromStr for Device {
         match text.split_once(':') {
             None if text == "sim" => Ok(Self::Own),
             Some(("sim", path)) if !path.is_empty() => Ok(Self::Standing(path.into())),
-            _ => {
-                Err("devices are `sim` (one of this command's own) and `sim:PATH` (one that stands at a socket)"
-                    .to_owned())
-            }
+            None if text == "rpmsg" => Ok(Self::Rpmsg(C7X.to_owned())),
+            Some(("rpmsg", address)) if !address.is_empty() => Ok(Self::Rpmsg(address.to_owned())),
+            _ => Err("devices are `sim` (one of this command's own), `sim:PATH` (one that stands at a socket) and \
+                      `rpmsg[:ADDR]` (the DSP of this board, by its device-tree name)"
+                .to_owned()),
         }
     }
 }
@@ -34,13 +37,42 @@ impl FromStr for Device {
 /// The option that names the device.
 #[derive(Debug, clap::Args)]
 pub(super) struct DeviceArgs {
-    /// The device: sim starts one, sim:PATH uses one started by `outboard device run --socket PATH`.
+    /// The device: sim starts one, sim:PATH uses one started by `outboard device run --socket PATH`, rpmsg[:ADDR] is the DSP of
+    /// this board.
     #[arg(long, value_name = "DEVICE", default_value = "sim")]
     device: Device,
 
-    /// The board a standing device must model; another one is refused.
+    /// The board this is (with rpmsg), or that a standing device must model; am67a-evm or beagley-ai.
     #[arg(long, value_name = "NAME", value_parser = board)]
     board: Option<Board>,
+
+    #[command(flatten)]
+    roots: Roots,
+}
+
+/// Where the kernel shows its devices.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Roots {
+    /// Where device nodes are.
+    #[arg(long, hide = true, value_name = "FOLDER", default_value = "/dev")]
+    pub(super) dev_root: PathBuf,
+    /// Where sysfs is mounted.
+    #[arg(long, hide = true, value_name = "FOLDER", default_value = "/sys")]
+    pub(super) sys_root: PathBuf,
+}
+
+impl Roots {
+    /// The DSP of a device-tree name below these roots, on a board.
+    pub(super) fn rpmsg(&self, address: &str, board: Option<&Board>) -> RpmsgOptions {
+        let default = RpmsgOptions::default();
+        RpmsgOptions {
+            address: address.to_owned(),
+            dev: self.dev_root.clone(),
+            sys: self.sys_root.clone(),
+            carveout: board.and_then(Board::carveout_physical).unwrap_or(default.carveout),
+            ..default
+        }
+    }
 }
 
 /// A board, by name.
@@ -60,7 +92,21 @@ impl DeviceArgs {
             Device::Standing(socket) => {
                 Session::open(standing(socket, self.board.as_ref().map(|board| board.name.as_str()))?, options)?
             }
+            Device::Rpmsg(address) => Session::open(rpmsg(self.roots.rpmsg(address, self.board.as_ref()))?, options)?,
         })
+    }
+
+    /// The DSP of this board, when it is the device.
+    pub(super) fn rpmsg(&self) -> Option<RpmsgOptions> {
+        match &self.device {
+            Device::Rpmsg(address) => Some(self.roots.rpmsg(address, self.board.as_ref())),
+            Device::Own | Device::Standing(_) => None,
+        }
+    }
+
+    /// Where the DSP of this board would be, whatever the device is.
+    pub(super) fn this_board(&self) -> RpmsgOptions {
+        self.rpmsg().unwrap_or_else(|| self.roots.rpmsg(C7X, self.board.as_ref()))
     }
 
     /// Opens a session whose modules outlive it.
@@ -84,6 +130,10 @@ impl DeviceArgs {
                 "a device of this command's own has nothing to show",
                 "name a standing one with --device sim:PATH",
             )),
+            Device::Rpmsg(_) => Err(Failure::usage(
+                "a board's device is not watched through a socket",
+                "use `outboard ping`, `outboard board status` and `outboard board trace`",
+            )),
         }
     }
 }
@@ -96,7 +146,9 @@ mod tests {
     fn a_device_is_named_exactly_or_refused() {
         assert_eq!("sim".parse(), Ok(Device::Own));
         assert_eq!("sim:/tmp/dsp".parse(), Ok(Device::Standing("/tmp/dsp".into())));
-        for wrong in ["", "sim:", "SIM", "gpu", "rpmsg:x"] {
+        assert_eq!("rpmsg".parse(), Ok(Device::Rpmsg(C7X.to_owned())));
+        assert_eq!("rpmsg:7e200000.dsp".parse(), Ok(Device::Rpmsg("7e200000.dsp".to_owned())));
+        for wrong in ["", "sim:", "SIM", "gpu", "rpmsg:", "rpmsgx"] {
             assert!(wrong.parse::<Device>().is_err(), "{wrong}");
         }
     }

@@ -1,11 +1,14 @@
 //! One file per command; none has logic of its own beyond its arguments and its output.
 
 mod bench;
+mod board;
+mod board_env;
 mod check;
 mod completions;
 mod device;
 mod device_args;
 mod devices;
+mod doctor;
 mod explain;
 mod exports;
 mod inputs;
@@ -41,6 +44,9 @@ pub(crate) enum Command {
     Asm(xtensa::AsmArgs),
     Xt(xtensa::XtArgs),
     Devices(devices::Args),
+    Doctor(doctor::Args),
+    Board(board::Args),
+    BoardEnv(board_env::Args),
     Ping(ping::Args),
     Status(watch::StatusArgs),
     Top(watch::TopArgs),
@@ -69,6 +75,9 @@ impl Command {
             Self::Bench(args) => args.wants_json(),
             Self::Disasm(args) => args.json,
             Self::Devices(args) => args.json,
+            Self::Doctor(args) => args.json,
+            Self::Board(args) => args.wants_json(),
+            Self::BoardEnv(_) => false,
             Self::Asm(_) | Self::Xt(_) | Self::Explain(_) | Self::Completions(_) | Self::Device(_) | Self::Trace(_) => {
                 false
             }
@@ -97,6 +106,9 @@ pub(crate) fn execute(command: Command, matches: &ArgMatches) -> Result<(), Fail
         Command::Asm(args) => xtensa::asm(&args),
         Command::Xt(args) => xtensa::xt(&args),
         Command::Devices(args) => devices::execute(&args),
+        Command::Doctor(args) => doctor::execute(&args),
+        Command::Board(args) => board::execute(&args),
+        Command::BoardEnv(args) => board_env::execute(&args),
         Command::Explain(args) => explain::execute(&args),
         Command::Completions(args) => completions::execute(&args),
         Command::Device(args) => device::execute(&args),
