@@ -71,6 +71,12 @@ const _: () = {
     assert!(size_of::<c7x_status_t>() == 16);
 };
 
+/// C programs may use a client from several threads.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<c7x_client>();
+};
+
 /// Connects to the device that the environment names. NULL when that fails; the message is on standard error.
 #[unsafe(no_mangle)]
 pub extern "C" fn c7x_client_open() -> *mut c7x_client {
