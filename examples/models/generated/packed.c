@@ -18,15 +18,49 @@ typedef int (*Packed)(const TVMFFIAny *args, int32_t num_args, TVMFFIAny *ret);
 enum { TVM_FFI_DATA_TYPE = 5 };
 
 /* Registers: the inputs first, then the output, then the temporaries. */
-enum { REG_X, REG_RECTIFY, REG_OUTPUT, REG_HEAP, REG_SHAPE, REG_STORAGE, REG_Y, REG_VIEW_SHAPE, REG_VIEW, REG_SAME, REG_NOTHING, REGISTERS };
+enum {
+  REG_X,
+  REG_RECTIFY,
+  REG_OUTPUT,
+  REG_HEAP,
+  REG_SHAPE,
+  REG_STORAGE,
+  REG_Y,
+  REG_VIEW_SHAPE,
+  REG_VIEW,
+  REG_SAME,
+  REG_NOTHING,
+  REGISTERS
+};
 enum { INPUTS = 2 };
 
 /* Functions by index; their names in the same order. */
-enum { STORAGE, TENSOR, HEAP, MAKE_SHAPE, MATCH_SHAPE, CHECK_TENSOR, NULL_VALUE, COPY, MAKE_TUPLE, RESHAPE, READ_IF_COND, FUNCTIONS };
+enum {
+  STORAGE,
+  TENSOR,
+  HEAP,
+  MAKE_SHAPE,
+  MATCH_SHAPE,
+  CHECK_TENSOR,
+  NULL_VALUE,
+  COPY,
+  MAKE_TUPLE,
+  RESHAPE,
+  READ_IF_COND,
+  FUNCTIONS
+};
 static const char *const names[FUNCTIONS] = {
-    "vm.builtin.alloc_storage", "vm.builtin.alloc_tensor", "vm.builtin.alloc_shape_heap",    "vm.builtin.make_shape",
-    "vm.builtin.match_shape",   "vm.builtin.check_tensor_info", "vm.builtin.null_value", "vm.builtin.copy",
-    "vm.builtin.make_tuple",    "vm.builtin.reshape",      "vm.builtin.read_if_cond",
+    "vm.builtin.alloc_storage",
+    "vm.builtin.alloc_tensor",
+    "vm.builtin.alloc_shape_heap",
+    "vm.builtin.make_shape",
+    "vm.builtin.match_shape",
+    "vm.builtin.check_tensor_info",
+    "vm.builtin.null_value",
+    "vm.builtin.copy",
+    "vm.builtin.make_tuple",
+    "vm.builtin.reshape",
+    "vm.builtin.read_if_cond",
 };
 static Packed functions[FUNCTIONS];
 
@@ -61,13 +95,13 @@ static int call(int function, const TVMFFIAny *args, int32_t count, TVMFFIAny *r
   return OUTBOARD_OK;
 }
 
-#define CALL(function, reg, ...)                                                                            \
-  do {                                                                                                      \
-    const TVMFFIAny args_[] = {__VA_ARGS__};                                                                \
-    int status_ = call(function, args_, (int32_t)(sizeof args_ / sizeof args_[0]), &regs[reg]);             \
-    if (status_ != OUTBOARD_OK) {                                                                           \
-      return status_;                                                                                       \
-    }                                                                                                       \
+#define CALL(function, reg, ...)                                                                \
+  do {                                                                                          \
+    const TVMFFIAny args_[] = {__VA_ARGS__};                                                    \
+    int status_ = call(function, args_, (int32_t)(sizeof args_ / sizeof args_[0]), &regs[reg]); \
+    if (status_ != OUTBOARD_OK) {                                                               \
+      return status_;                                                                           \
+    }                                                                                           \
   } while (0)
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------ */
@@ -99,7 +133,8 @@ static int main_vm(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIAn
   CALL(CHECK_TENSOR, REG_NOTHING, regs[REG_X], integer(2), data_type(DL_FLOAT, 32));
   CALL(HEAP, REG_HEAP, ctx, integer(1));
   /* x is (n, 4): n goes into the heap's entry 0, 4 must hold. */
-  CALL(MATCH_SHAPE, REG_NOTHING, regs[REG_X], regs[REG_HEAP], integer(2), integer(1), integer(0), integer(0), integer(4));
+  CALL(MATCH_SHAPE, REG_NOTHING, regs[REG_X], regs[REG_HEAP], integer(2), integer(1), integer(0), integer(0),
+       integer(4));
   CALL(MAKE_SHAPE, REG_SHAPE, regs[REG_HEAP], integer(2), integer(1), integer(0), integer(0), integer(4));
   const int64_t n = *(int64_t *)tensor(&regs[REG_HEAP])->data * 4;
 
@@ -116,7 +151,8 @@ static int main_vm(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIAn
     negative(x, tensor(&regs[REG_Y])->data, n);
   }
 
-  CALL(MAKE_SHAPE, REG_VIEW_SHAPE, regs[REG_HEAP], integer(3), integer(1), integer(0), integer(0), integer(2), integer(0), integer(2));
+  CALL(MAKE_SHAPE, REG_VIEW_SHAPE, regs[REG_HEAP], integer(3), integer(1), integer(0), integer(0), integer(2),
+       integer(0), integer(2));
   CALL(RESHAPE, REG_VIEW, regs[REG_Y], regs[REG_VIEW_SHAPE]);
   kill(&regs[REG_VIEW_SHAPE]);
   kill(&regs[REG_HEAP]);
