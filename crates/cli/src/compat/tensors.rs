@@ -6,7 +6,7 @@ use outboard_tensor::{DType, Shape};
 use outboard_wire::{MAX_DIMS, MAX_INPUTS};
 use serde_json::{Value, json};
 
-/// Most tensors of one call, and most characters of a list of shapes, as in the original.
+/// Most characters of a list of shapes, as in the original.
 const MAX_SHAPES: usize = 4095;
 
 /// One input: what it is and which bytes of the file it takes.

@@ -129,6 +129,29 @@ fn a_tensor_larger_than_a_fixed_buffer_is_efbig_and_nothing_is_sent() {
 }
 
 #[test]
+fn a_declaration_beyond_the_carveout_is_a_warning_and_only_calls_that_need_it_are_efbig() {
+    let needed = 40 << 20;
+    let (session, _) = session((0x1000, needed, 1, 2), move |device, kind, message| {
+        if kind != MessageType::Infer {
+            return Reaction::Behave;
+        }
+        let (_, _, result) = device.request(message);
+        let mut reply = InferReply::new(fake::seq(message), Status::Size);
+        reply.fixed.result_required = needed.into();
+        if result.size < needed { Reaction::reply(reply.seal()) } else { Reaction::Behave }
+    });
+    let mut client = Client::over(session);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), b"not an ELF file").unwrap();
+    let handle = client.load(file.path()).unwrap();
+    assert_eq!(client.warnings(handle).len(), 1);
+    client.infer(handle, 0, &[bytes(&[1; 4])], 1 << 16).unwrap();
+    let refused = client.infer(handle, 0, &[bytes(&[1; 4])], 0).unwrap_err();
+    assert_eq!(refused.number(), -27, "{refused}");
+    client.infer(handle, 0, &[bytes(&[1; 4])], 1 << 16).unwrap();
+}
+
+#[test]
 fn a_shortage_is_remembered_until_the_next_load_or_call() {
     let oom = |message: &[u8]| ModelLoadReply {
         header: outboard_wire::Header::reply(MessageType::ModelLoad, fake::seq(message), 36, Status::NoMem),
