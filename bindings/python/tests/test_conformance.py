@@ -135,7 +135,7 @@ def test_the_page_counts_every_case_once() -> None:
         "| as it is | 1 |",
         "| control inputs bound | 1 |",
         "| TopK (unsupported) | 1 |",
-        "| input of type STRING (unsupported_front_end) | 1 |",
+        "| tensors of type STRING (unsupported_front_end) | 1 |",
     ):
         assert line in page
     assert "1 of the passes have no input left" in page

@@ -13,7 +13,7 @@ from .. import __version__
 from . import io_meta, notes
 from .errors import BuildError
 from .files import write_whole
-from .onnx_load import fix_inputs, load
+from .onnx_load import check_outputs, fix_inputs, load
 from .package_data import data_text
 from .tensors import InputOption, TensorSpec, parse_input_option
 from .toolchain import TARGETS, Compiler, Machine
@@ -88,6 +88,7 @@ def compile(
     label = name or label
     options = [parse_input_option(i) if isinstance(i, str) else i for i in inputs]
     specs = fix_inputs(proto, options, bind)
+    check_outputs(proto)
     compiler = None if target == "c-only" else Compiler()
     machine = None if compiler is None else compiler.machine(native=target == "host-native")
 

@@ -72,6 +72,13 @@ def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     return [value for value in model.graph.input if value.name not in constants]
 
 
+def check_outputs(model: onnx.ModelProto) -> None:
+    """Refuses a model with an output that is no tensor."""
+    for value in model.graph.output:
+        if value.type.WhichOneof("value") not in (None, "tensor_type"):
+            raise BuildError(f'output "{value.name}" is not a tensor ({value.type.WhichOneof("value")})')
+
+
 def fix_inputs(
     model: onnx.ModelProto, options: Sequence[InputOption], bind: Mapping[str, int] | None = None
 ) -> list[TensorSpec]:

@@ -46,7 +46,7 @@ _REWRITES: dict[str, Rewrite] = {
 
 # Rewrites that hold in every operator set the importer knows; the others use forms that came with operator set 13.
 _ANY_OPSET = frozenset(
-    ("Pow", "Mod", "QLinearConv", "ConvInteger", "Loop", "Scan", "ReverseSequence", "ReduceMax", "ReduceMin")
+    ("Pow", "Mod", "QLinearConv", "ConvInteger", "Loop", "Scan", "ReverseSequence", "ReduceMax", "ReduceMin", "Dropout")
 )
 
 _DEFINED = "outboard.defined"

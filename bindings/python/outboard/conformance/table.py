@@ -65,7 +65,7 @@ results, which is two units in the last place. Shapes, element types and integer
 
 
 _NODE = re.compile(r'(?:TVM: )?([\w.]+) "[^"]*" \(node \d+\)')
-_INPUT = re.compile(r'input "[^"]*" (?:has the element type (\w+)|(has \d+ dimensions)|(is not a tensor))')
+_INPUT = re.compile(r'(?:in|out)put "[^"]*" (?:has the element type (\w+)|(has \d+ dimensions)|(is not a tensor))')
 
 
 def page(results: Mapping[str, Outcome], minutes: float, jobs: int) -> str:
@@ -110,9 +110,11 @@ def subject(reason: str) -> str:
     if match := _NODE.match(reason):
         return match[1]
     if match := re.match(
-        r'input "[^"]*" (?:has the element type (\w+)|(has \d+ dimensions)|(is not a tensor))', reason
+        r'(?:in|out)put "[^"]*" (?:has the element type (\w+)|(has \d+ dimensions)|(is not a tensor))', reason
     ):
-        return "input of type " + match[1] if match[1] else "input that " + (match[2] or match[3])
+        return "tensors of type " + match[1] if match[1] else "an input or output that " + (match[2] or match[3])
+    if match := re.search(r"not supported for frontend ONNX: (\w+)", reason):
+        return match[1]
     if match := re.match(r"TVM: (\w+)", reason):
         return f"TVM {match[1]}"
     return re.sub(r'"[^"]*"', "…", reason)[:40]
