@@ -13,6 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Version of the protocol with the broker.
@@ -89,6 +90,8 @@ pub(crate) struct Session {
     carveout: Object,
     shared: Arc<Shared>,
     sending: Mutex<()>,
+    /// The thread that carries replies, and the process it belongs to.
+    carrier: Option<(u32, JoinHandle<()>)>,
 }
 
 impl Session {
@@ -113,7 +116,8 @@ impl Session {
         let (control, carveout) =
             (Object::from_fd(control).map_err(usable)?, Object::from_fd(carveout).map_err(usable)?);
         let port = Arc::new(Port::open(&control, Side::Host).map_err(|_| errno(libc::EPROTO))?);
-        let session = Self { stream, port, carveout, shared: Arc::default(), sending: Mutex::new(()) };
+        let shared = Arc::default();
+        let mut session = Self { stream, port, carveout, shared, sending: Mutex::new(()), carrier: None };
         session.await_ready()?;
         session.carry(process, state)?;
         Ok(session)
@@ -124,7 +128,7 @@ impl Session {
     /// # Errors
     /// As [`Session::open`].
     pub(crate) fn restart(&mut self, state: impl Fn(&str) + Send + 'static) -> io::Result<()> {
-        self.shared.closing.store(true, Ordering::Release);
+        self.end_carrier();
         send_objects(&self.stream, "RESTART", &[])?;
         let (line, _) = receive_objects(&self.stream)?;
         let process = line.strip_prefix("OK ").and_then(|process| process.parse().ok());
@@ -146,10 +150,10 @@ impl Session {
     }
 
     /// Starts the thread that carries replies.
-    fn carry(&self, process: i32, state: impl Fn(&str) + Send + 'static) -> io::Result<()> {
+    fn carry(&mut self, process: i32, state: impl Fn(&str) + Send + 'static) -> io::Result<()> {
         let (port, shared) = (Arc::clone(&self.port), Arc::clone(&self.shared));
         let watch = Pid::from_raw(process).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        std::thread::Builder::new().name("outboard-nodes".to_owned()).spawn(move || {
+        let carrier = std::thread::Builder::new().name("outboard-nodes".to_owned()).spawn(move || {
             // The calls that this thread makes are its own.
             crate::hooks::pass_through();
             let mut buffer = [0; MESSAGE_BYTES];
@@ -178,7 +182,19 @@ impl Session {
                 }
             }
         })?;
+        self.carrier = Some((std::process::id(), carrier));
         Ok(())
+    }
+
+    /// Ends the thread that carries replies, before it can take one of another session over the same rings.
+    fn end_carrier(&mut self) {
+        self.shared.closing.store(true, Ordering::Release);
+        // A process that was forked has no such thread to wait for.
+        if let Some((process, carrier)) = self.carrier.take()
+            && process == std::process::id()
+        {
+            let _ = carrier.join(); // a thread that has ended badly has ended
+        }
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -234,7 +250,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.shared.closing.store(true, Ordering::Release);
+        self.end_carrier();
     }
 }
 

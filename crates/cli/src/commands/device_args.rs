@@ -54,10 +54,10 @@ pub(super) struct DeviceArgs {
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct Roots {
     /// Where device nodes are.
-    #[arg(long, hide = true, value_name = "FOLDER", default_value = "/dev")]
+    #[arg(long, hide = true, global = true, value_name = "FOLDER", default_value = "/dev")]
     pub(super) dev_root: PathBuf,
     /// Where sysfs is mounted.
-    #[arg(long, hide = true, value_name = "FOLDER", default_value = "/sys")]
+    #[arg(long, hide = true, global = true, value_name = "FOLDER", default_value = "/sys")]
     pub(super) sys_root: PathBuf,
 }
 

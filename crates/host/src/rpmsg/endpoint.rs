@@ -172,7 +172,7 @@ fn nodes(options: &RpmsgOptions) -> Option<BTreeSet<u32>> {
 }
 
 /// The largest number of a node in the device folder, found as the original client does: by powers of two, then one by one.
-fn highest_node(dev: &Path) -> Option<u32> {
+pub(super) fn highest_node(dev: &Path) -> Option<u32> {
     let exists = |index: u32| dev.join(format!("rpmsg{index}")).exists();
     let powers =
         std::iter::successors(Some(1u32), |power| power.checked_mul(2)).take_while(|power| *power <= MOST_NODES);

@@ -105,7 +105,8 @@ impl Rpmsg {
                 return Ok(controls);
             }
             self.options.processor()?;
-            if let Some(state) = self.stopped() {
+            // Linux starts a processor that has crashed again; one that was stopped stays so.
+            if let Some(state) = self.stopped().filter(|state| state != "crashed") {
                 return Err(self.not_running(format!("it is {state}, so no firmware answers")));
             }
             if wait.is_over() {
