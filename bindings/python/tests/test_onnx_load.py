@@ -159,3 +159,20 @@ def test_dropout_in_training_mode_is_refused() -> None:
     model = models.make(nodes, {"x": (FLOAT, (4,))}, {"y": (FLOAT, (4,))}, weights)
     with pytest.raises(BuildError, match="dropout in training mode is random"):
         compile(model, target="c-only")
+
+
+def test_an_output_that_is_no_tensor_is_refused() -> None:
+    sequence = helper.make_tensor_sequence_value_info("s", FLOAT, None)
+    node = helper.make_node("SequenceConstruct", ["x", "x"], ["s"])
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [2])]
+    model = helper.make_model(helper.make_graph([node], "g", inputs, [sequence]))
+    with pytest.raises(BuildError, match='output "s" is not a tensor'):
+        compile(model)
+
+
+def test_powers_of_wide_integers_are_refused_rather_than_rounded() -> None:
+    kind = TensorProto.INT64
+    node = helper.make_node("Pow", ["x", "y"], ["z"])
+    model = models.make([node], {"x": (kind, [2]), "y": (kind, [2])}, {"z": (kind, [2])})
+    with pytest.raises(BuildError, match="powers of 64-bit integers"):
+        compile(model)

@@ -171,8 +171,10 @@ def _difference(got: np.ndarray, want: np.ndarray, case: Case) -> str | None:
     a, e = got.astype(np.float64), want.astype(np.float64)
     if np.allclose(a, e, rtol=rtol, atol=atol, equal_nan=True):
         return None
-    with np.errstate(invalid="ignore"):
-        return f"largest difference {np.nanmax(np.abs(a - e)):.3g}, of values up to {np.nanmax(np.abs(e)):.3g}"
+    finite = np.isfinite(a) & np.isfinite(e)
+    distance = np.abs(a[finite] - e[finite]).max(initial=0.0)
+    others = int(np.count_nonzero(~finite & ~((a == e) | (np.isnan(a) & np.isnan(e)))))
+    return f"largest difference {distance:.3g}, and {others} of {want.size} elements are not finite on one side"
 
 
 def _line(error: BaseException | None) -> str:
