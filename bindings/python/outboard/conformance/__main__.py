@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         options.expected.write_text(expected.text(results), encoding="utf-8")
         options.table.write_text(table.page(results, minutes, options.jobs), encoding="utf-8")
-        return 0
+        return _judge(results, None, names)
     return _judge(results, options.expected, names)
 
 
