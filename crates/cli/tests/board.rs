@@ -274,7 +274,7 @@ fn every_check_of_doctor_has_a_fixture_that_fails_it() {
         let [sys, dev] = [sys, folder.path()].map(|path| path.to_str().unwrap());
         support::outboard(
             folder.path(),
-            &["doctor", "--device", "rpmsg", "--sys-root", sys, "--dev-root", dev, "--timeout", "1"],
+            &["doctor", "--device", "rpmsg", "--sys-root", sys, "--dev-root", dev, "--timeout", "10"],
         )
     };
     let absent = failed(&local(folder.path()));
@@ -286,7 +286,7 @@ fn every_check_of_doctor_has_a_fixture_that_fails_it() {
     );
     let bare = failed(&local(sysfs("running", true).path()));
     assert_eq!(bare, ["nodes", "carveout", "firmware"]);
-    let doctor = [PROGRAM, "doctor", "--device", "rpmsg", "--timeout", "1"];
+    let doctor = [PROGRAM, "doctor", "--device", "rpmsg", "--timeout", "10"];
     let denied = on_board("open:rpmsg_ctrl0=EACCES", &doctor);
     assert_eq!(failed(&denied), ["permissions", "firmware"]);
     assert!(support::stdout(&denied).contains("SUBSYSTEM==\"rpmsg|remoteproc|dma_heap\""), "{}", text(&denied));

@@ -3,16 +3,20 @@
 use super::device_args::board;
 use crate::report::Failure;
 use outboard_c7x::sim::{Board, BrokerError, BrokerOptions, run_broker};
+use outboard_host::list_devices;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 /// The preload library, as it is named beside the program.
 const LIBRARY: &str = "liboutboard_nodes.so";
 /// Environment variable that names it.
 const LIBRARY_VARIABLE: &str = "OUTBOARD_NODES_LIBRARY";
+/// How long the device may take to come up before the program starts.
+const BOOT: Duration = Duration::from_secs(10);
 
 /// Run a program made for the board with the nodes of a simulated device.
 #[derive(Debug, clap::Args)]
@@ -90,7 +94,22 @@ fn stand(socket: PathBuf, board: &Board) -> Result<PathBuf, Failure> {
     });
     match receiver.recv() {
         Ok(Err(error)) => Err(Failure::standing(&error)),
-        Ok(Ok(())) | Err(_) => Ok(socket),
+        Ok(Ok(())) | Err(_) => {
+            await_boot(&socket);
+            Ok(socket)
+        }
+    }
+}
+
+/// Waits until the device process has come up: from then on it ends with this one. A device that takes longer is waited for by the
+/// program's own calls.
+fn await_boot(socket: &Path) {
+    let until = Instant::now() + BOOT;
+    while Instant::now() < until {
+        match list_devices(socket) {
+            Ok(rows) if rows.iter().all(|row| row.state == "booting") => std::thread::sleep(Duration::from_millis(1)),
+            _ => return,
+        }
     }
 }
 
