@@ -212,7 +212,7 @@ fn a_session_synchronises_before_it_sends_and_before_it_reads_and_removes_its_en
 fn each_failure_of_the_nodes_is_an_error_of_its_own() {
     for (faults, code, part) in [
         ("open:rpmsg_ctrl0=EACCES", "OB0331", "/dev/rpmsg_ctrl0"),
-        ("open:rpmsg_ctrl0=EBUSY", "OB0332", "/dev/rpmsg_ctrl0"),
+        ("open:rpmsg_ctrl0=EBUSY", "OB0332", "another program uses the device"),
         ("create=ENOMEM", "OB0333", "refused it"),
         ("appear=never", "OB0333", "no node appeared"),
         ("open:rpmsg0=EBUSY", "OB0333", "/dev/rpmsg0"),

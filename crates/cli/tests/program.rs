@@ -53,6 +53,22 @@ fn explain_prints_the_page_of_a_code_and_lists_all_without_one() {
     assert_eq!((code(&unknown), stdout(&unknown)), (1, String::new()));
 }
 
+/// Weights of two constants, float32[3] and a shape of two dimensions that ends in the middle of the second.
+fn cut_weights() -> Vec<u8> {
+    let mut file = 2u64.to_le_bytes().to_vec();
+    file.extend(70i32.to_le_bytes());
+    file.extend(0xDD5E_40F0_96B4_A13Fu64.to_le_bytes());
+    file.extend(0u64.to_le_bytes());
+    file.extend([1i32, 0, 1].map(i32::to_le_bytes).concat());
+    file.extend([2, 32, 1, 0]);
+    file.extend([3i64, 12].map(i64::to_le_bytes).concat());
+    file.extend([0; 12]);
+    file.extend(69i32.to_le_bytes());
+    file.extend(2u64.to_le_bytes());
+    file.extend([0; 12]);
+    file
+}
+
 /// Files that the examples of the pages mention.
 fn fixtures(folder: &Path) {
     for source in ["handwritten/d4.c", "faults/null_dereference.c", "faults/infinite_loop.c", "faults/missing_symbol.c"]
@@ -66,6 +82,7 @@ fn fixtures(folder: &Path) {
     std::fs::write(folder.join("x.npy"), npy).unwrap();
     std::fs::write(folder.join("x.bin"), x.bytes()).unwrap();
     std::fs::write(folder.join("empty.out"), "").unwrap();
+    std::fs::write(folder.join("weights.bin"), cut_weights()).unwrap();
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn d13_a_device_that_is_not_there_is_an_error_and_no_other_takes_its_place() {
     let folder = tempfile::tempdir().unwrap();
     write_input(folder.path(), &floats("1", &[1.0]));
     let file = module("echo.c").display().to_string();
-    for (device, status) in [("sim:/nowhere/dsp", 2), ("rpmsg:7e000000.dsp", 1), ("gpu", 1)] {
+    for (device, status) in [("sim:/nowhere/dsp", 2), ("rpmsg:7e000000.dsp", 2), ("gpu", 1)] {
         let output = support::outboard(
             folder.path(),
             &["run", &file, "--input", "x.npy", "--output", "y.npy", "--device", device],

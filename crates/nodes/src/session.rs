@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const PROTOCOL: u32 = 1;
 /// How long the device may take to answer or to come up.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the device may take to notice that a session has ended.
+const RELEASE: Duration = Duration::from_secs(2);
 /// Requests whose replies are remembered.
 const OUTSTANDING: usize = 64;
 /// INFER_LARGE is answered as INFER.
@@ -32,6 +34,28 @@ fn errno(number: i32) -> io::Error {
 
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks for a session. A device that still serves a session of this process, or of one that is gone, is about to let it go.
+fn ask(stream: &UnixStream) -> io::Result<(i32, Vec<OwnedFd>)> {
+    let until = Instant::now() + RELEASE;
+    loop {
+        send_objects(stream, &format!("OPEN {PROTOCOL}"), &[])?;
+        let (line, objects) = receive_objects(stream)?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["OK", process, _] => return Ok((process.parse().map_err(|_| errno(libc::EPROTO))?, objects)),
+            ["BUSY", client] => {
+                let own = client.parse() == Ok(std::process::id());
+                let ending = own || !Path::new("/proc").join(client).exists();
+                if !ending || Instant::now() >= until {
+                    return Err(errno(libc::EBUSY));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            _ => return Err(errno(libc::EPROTO)),
+        }
+    }
 }
 
 /// A request that has no reply yet.
@@ -103,14 +127,7 @@ impl Session {
     pub(crate) fn open(socket: &Path, state: impl Fn(&str) + Send + 'static) -> io::Result<Self> {
         let stream = UnixStream::connect(socket).map_err(|_| errno(libc::ENODEV))?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        send_objects(&stream, &format!("OPEN {PROTOCOL}"), &[])?;
-        let (line, objects) = receive_objects(&stream)?;
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let process = match words.as_slice() {
-            ["OK", process, _] => process.parse().map_err(|_| errno(libc::EPROTO))?,
-            ["BUSY", _] => return Err(errno(libc::EBUSY)),
-            _ => return Err(errno(libc::EPROTO)),
-        };
+        let (process, objects) = ask(&stream)?;
         let Ok([control, carveout]) = <[OwnedFd; 2]>::try_from(objects) else { return Err(errno(libc::EPROTO)) };
         let usable = |_| errno(libc::EPROTO);
         let (control, carveout) =

@@ -34,6 +34,8 @@ use std::vec::Vec;
 pub const BROKER_PROTOCOL: u32 = 1;
 /// How long a device process may take to end once it must.
 const ENDING: Duration = Duration::from_millis(500);
+/// How long the end of a connection may take to be noticed.
+const LEAVING: Duration = Duration::from_millis(300);
 
 /// How a standing device behaves.
 #[derive(Debug, Clone)]
@@ -208,6 +210,23 @@ impl Broker {
     }
 }
 
+/// Gives a device to a client, or says whom it serves. A client that has just left is given a moment to be noticed.
+fn claim(device: &Mutex<Device>, client: i32) -> Result<MutexGuard<'_, Device>, i32> {
+    let until = Instant::now() + LEAVING;
+    loop {
+        let mut held = lock(device);
+        match held.client {
+            None => {
+                held.client = Some(client);
+                return Ok(held);
+            }
+            Some(other) if Instant::now() >= until => return Err(other),
+            Some(_) => drop(held),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// One client.
 struct Connection {
     broker: Arc<Broker>,
@@ -273,11 +292,10 @@ impl Connection {
             Ok(device) => device,
             Err(error) => return send_objects(stream, &format!("ERROR {error}"), &[]),
         };
-        let mut held = lock(&device);
-        if let Some(other) = held.client {
-            return send_objects(stream, &format!("BUSY {other}"), &[]);
-        }
-        held.client = Some(client);
+        let mut held = match claim(&device, client) {
+            Ok(held) => held,
+            Err(other) => return send_objects(stream, &format!("BUSY {other}"), &[]),
+        };
         let kind = if self.broker.options.shared { "shared" } else { "isolated" };
         let sent = send_objects(stream, &format!("OK {} {kind}", held.child.id()), &[&held.control, &held.carveout]);
         drop(held);

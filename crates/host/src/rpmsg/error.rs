@@ -121,6 +121,9 @@ impl RpmsgError {
                 "put `{}` into /etc/udev/rules.d/70-outboard.rules, join the group, and run `udevadm control --reload && udevadm trigger`",
                 Self::UDEV_RULE
             ),
+            Self::Node { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
+                "another program uses the device: wait until it has closed it, or end it".to_owned()
+            }
             other => other.row().2.to_owned(),
         }
     }
