@@ -292,7 +292,7 @@ impl Connection {
             Ok(device) => device,
             Err(error) => return send_objects(stream, &format!("ERROR {error}"), &[]),
         };
-        let mut held = match claim(&device, client) {
+        let held = match claim(&device, client) {
             Ok(held) => held,
             Err(other) => return send_objects(stream, &format!("BUSY {other}"), &[]),
         };
