@@ -65,6 +65,11 @@ const QEMU_XTENSA: Need = Need {
     present: || exists("qemu-xtensa") && exists("qemu-system-xtensa"),
     packages: &["qemu-user", "qemu-system-misc"],
 };
+const VALGRIND: Need = Need {
+    what: "valgrind, which counts the loader's instructions",
+    present: || exists("valgrind"),
+    packages: &["valgrind"],
+};
 const LLVM_MC: Need = Need {
     what: "llvm-mc 22, which the assembler is compared with",
     present: || exists("llvm-mc-22"),
@@ -93,7 +98,7 @@ pub fn for_models(consent: &Consent) -> Result<python::Environment> {
 /// # Errors
 /// As for [`for_c`].
 pub fn for_tests(consent: &Consent) -> Result<python::Environment> {
-    satisfy(&[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA, LLVM_MC], consent)?;
+    satisfy(&[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA, LLVM_MC, VALGRIND], consent)?;
     components(&["rustfmt", "clippy", "rust-src"], consent)?;
     python::Environment::ready(|what| consent.asks(what))
 }
