@@ -85,3 +85,10 @@ fn an_access_outside_the_devices_memory_names_the_region_of_the_board() {
         assert!(support::stderr(&output).contains(region), "{}", support::stderr(&output));
     }
 }
+
+#[test]
+fn the_device_program_does_not_even_import_dlopen() {
+    let program = std::fs::read(support::PROGRAM).unwrap();
+    let name = b"\0dlopen\0";
+    assert!(!program.windows(name.len()).any(|bytes| bytes == name), "modules are loaded by our own loader only");
+}
