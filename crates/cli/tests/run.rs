@@ -242,3 +242,13 @@ fn a_device_program_that_is_named_and_missing_is_never_replaced_by_another() {
         "error[OB0313]: no program to run the simulated device in: OUTBOARD_DEVICE_PROGRAM names /nowhere/outboard"
     ));
 }
+
+#[test]
+fn a_load_is_measured_cold_and_warm_beside_a_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = module("echo.c").display().to_string();
+    let output = support::outboard(folder.path(), &["bench", "load", &file, "--count", "3", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", support::stderr(&output));
+    let times = &support::json(&output)["times"];
+    assert!(["cold", "warm", "copy"].iter().all(|row| times[row]["p50_us"].as_f64().is_some()), "{times}");
+}

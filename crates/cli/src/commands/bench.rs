@@ -1,4 +1,5 @@
-//! `outboard bench call MODULE`: what a call costs beyond the module's own work, everything measured in one run.
+//! `outboard bench call` and `bench load`: what a call costs beyond the module's own work, and a load beyond a copy of its bytes,
+//! everything measured in one run.
 
 use super::{inputs, micros};
 use crate::progress::Spinner;
@@ -15,7 +16,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  outboard bench call lib0.out --input x.npy")]
+  outboard bench call lib0.out --input x.npy
+  outboard bench load lib0.out")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -24,6 +26,30 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Call(Call),
+    Load(Load),
+}
+
+/// Measure a load, cold and warm, beside a copy of the same bytes.
+///
+/// The cold load is the first of a session: its memory is touched for the first time. The warm ones follow, each after an unload.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  outboard bench load lib0.out --count 50 --json
+
+Times of a debug build say nothing: build with --release.")]
+struct Load {
+    /// The module.
+    #[arg(value_name = "MODULE")]
+    module: std::path::PathBuf,
+
+    /// Warm loads.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    count: u32,
+
+    /// Print JSON on standard output.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Measure the round trip of a call beside the module's own time and a PING.
@@ -53,13 +79,52 @@ struct Call {
 
 impl Args {
     pub(crate) fn wants_json(&self) -> bool {
-        let What::Call(call) = &self.what;
-        call.json
+        match &self.what {
+            What::Call(call) => call.json,
+            What::Load(load) => load.json,
+        }
     }
 }
 
 pub(crate) fn execute(args: &Args, matches: Option<&ArgMatches>) -> Result<(), Failure> {
-    let What::Call(call) = &args.what;
+    match &args.what {
+        What::Call(call) => bench_call(call, matches),
+        What::Load(load) => bench_load(load),
+    }
+}
+
+fn bench_load(args: &Load) -> Result<(), Failure> {
+    let file = super::read_file(&args.module)?;
+    let name = args.module.display().to_string();
+    let options = SessionOptions { deadlines: Deadlines::all(Duration::from_secs(60)) };
+    let mut session = Session::open(simulated(SimOptions::default())?, options)?;
+    let mut times = Vec::new();
+    let mut copies = Vec::new();
+    let mut room = vec![0; file.len()];
+    for _ in 0..=args.count {
+        let start = std::time::Instant::now();
+        let module = session.load(&file, &name)?;
+        times.push(start.elapsed());
+        session.unload(module)?;
+        let start = std::time::Instant::now();
+        room.copy_from_slice(std::hint::black_box(&file));
+        std::hint::black_box(&mut room);
+        copies.push(start.elapsed());
+    }
+    session.close()?;
+    let cold = Row::of("cold", "first load of a session", times.drain(..1).collect());
+    let rows =
+        [cold, Row::of("warm", "load after an unload", times), Row::of("copy", "copy of the file's bytes", copies)];
+    say_rows(&rows);
+    if args.json {
+        report::result(&json!({
+            "status": "ok", "device": "sim", "module": name, "bytes": file.len(), "count": args.count, "times": rows_json(&rows),
+        }))?;
+    }
+    Ok(())
+}
+
+fn bench_call(call: &Call, matches: Option<&ArgMatches>) -> Result<(), Failure> {
     let given = inputs::read(&call.call.inputs, matches.and_then(|matches| matches.subcommand_matches("call")))?;
     let options = SessionOptions { deadlines: Deadlines::all(Duration::from_secs(60)) };
     let mut session = Session::open(simulated(SimOptions::default())?, options)?;
@@ -69,20 +134,26 @@ pub(crate) fn execute(args: &Args, matches: Option<&ArgMatches>) -> Result<(), F
     let measured = measure(&mut session, &module, &tensors, call.count);
     drop(spinner);
     let measured = measured?;
-    for row in &measured {
-        report::say(&format!("{:<34} p50 {:>9.2} us   p99 {:>9.2} us", row.what, micros(row.p50), micros(row.p99)));
-    }
+    say_rows(&measured);
     if call.json {
-        let rows: serde_json::Map<String, Value> = measured
-            .iter()
-            .map(|row| (row.key.to_owned(), json!({"p50_us": micros(row.p50), "p99_us": micros(row.p99)})))
-            .collect();
+        let rows = rows_json(&measured);
         report::result(&json!({
             "status": "ok", "device": "sim", "module": module.name(), "count": call.count, "times": rows,
         }))?;
     }
     session.unload(module)?;
     Ok(session.close()?)
+}
+
+fn say_rows(rows: &[Row]) {
+    for row in rows {
+        report::say(&format!("{:<34} p50 {:>9.2} us   p99 {:>9.2} us", row.what, micros(row.p50), micros(row.p99)));
+    }
+}
+
+fn rows_json(rows: &[Row]) -> serde_json::Map<String, Value> {
+    let row = |row: &Row| (row.key.to_owned(), json!({"p50_us": micros(row.p50), "p99_us": micros(row.p99)}));
+    rows.iter().map(row).collect()
 }
 
 /// One line of the result.
