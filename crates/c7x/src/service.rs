@@ -23,6 +23,7 @@ use outboard_wire::{
     ModelLoadReply, ModelUnload, PingReply, PrintfHeader, SERVICE_ENDPOINT, SetPrintfBuf, Status, StatusReply, Version,
 };
 use zerocopy::IntoBytes;
+use zerocopy::little_endian::U32;
 
 /// How much the service keeps at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,9 +238,7 @@ impl<P: Platform> Service<P> {
             Err((status, exhausted)) => {
                 reply.header.status_code = status.code().into();
                 if let Some(full) = exhausted {
-                    reply.oom_requested = clamp(full.requested).into();
-                    reply.oom_free = clamp(full.free).into();
-                    reply.oom_total = clamp(full.total).into();
+                    [reply.oom_requested, reply.oom_free, reply.oom_total] = oom_fields(&full);
                 }
             }
         }
@@ -350,9 +349,7 @@ impl<P: Platform> Service<P> {
             Err((status, exhausted)) => {
                 reply.header.status_code = status.code().into();
                 if let Some(full) = exhausted {
-                    reply.oom_requested = clamp(full.requested).into();
-                    reply.oom_free = clamp(full.free).into();
-                    reply.oom_total = clamp(full.total).into();
+                    [reply.oom_requested, reply.oom_free, reply.oom_total] = oom_fields(&full);
                 }
             }
         }
@@ -410,7 +407,7 @@ impl<P: Platform> Service<P> {
     }
 }
 
-/// A byte count for a 32-bit field.
-fn clamp(bytes: u64) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
+/// What a reply says of exhausted memory: requested, free and total bytes, each cut to its 32-bit field.
+fn oom_fields(full: &Exhausted) -> [U32; 3] {
+    [full.requested, full.free, full.total].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX).into())
 }

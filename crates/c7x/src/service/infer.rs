@@ -1,6 +1,6 @@
 //! INFER and INFER_LARGE: check, build inputs, run, hand the outputs over.
 
-use super::{Service, clamp};
+use super::{Service, oom_fields};
 use crate::abi::pointer;
 use crate::abi::{Any, DataType, Device as TensorDevice, MAX_ALLOCATED_DIMS, NdArray, Object, TYPE_TENSOR};
 use crate::loader::{ENTRY, PROFILE};
@@ -254,9 +254,8 @@ impl<P: Platform> Service<P> {
     /// Copies the sticky record of exhausted memory into the reply; whether there was one.
     fn report_exhausted(&mut self, reply: &mut InferReply) -> bool {
         let Some(full) = self.runtime.borrow_mut().take_exhausted() else { return false };
-        reply.fixed.oom_requested = clamp(full.requested).into();
-        reply.fixed.oom_free = clamp(full.free).into();
-        reply.fixed.oom_total = clamp(full.total).into();
+        let fixed = &mut reply.fixed;
+        [fixed.oom_requested, fixed.oom_free, fixed.oom_total] = oom_fields(&full);
         true
     }
 
