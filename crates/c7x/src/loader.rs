@@ -25,7 +25,7 @@ pub struct Module {
     /// Handle given to the host.
     pub handle: u32,
     /// The loaded image.
-    pub image: LoadedModule,
+    pub image: LoadedModule<'static>,
     /// Declared I/O sizes, when there are any.
     pub io: Option<IoMeta>,
 }
@@ -88,7 +88,7 @@ pub(crate) fn load(
     platform: &impl Platform,
     size: u64,
     handle: u32,
-) -> Result<LoadedModule, LoadError> {
+) -> Result<LoadedModule<'static>, LoadError> {
     match load_at(runtime, platform, size, handle, None) {
         Err(LoadError::OutOfMemory { .. }) => {
             let staging = runtime.borrow().memory.map().staging.base;
@@ -104,7 +104,7 @@ fn load_at(
     size: u64,
     handle: u32,
     staging: Option<u64>,
-) -> Result<LoadedModule, LoadError> {
+) -> Result<LoadedModule<'static>, LoadError> {
     let mut runtime = runtime.borrow_mut();
     let limit = runtime.memory.map().staging.size;
     let Some((file, mut memory)) = runtime.loading(size, Owner::Module(handle)) else {
@@ -123,11 +123,12 @@ fn load_at(
         machines: platform.machines(),
         initialisers: if machine == platform.machine() { Initialisers::Collect } else { Initialisers::Refuse },
     };
-    outboard_link::load(&request, &mut memory)
+    // Staging is written again while the module is loaded, so that its names are copied.
+    outboard_link::load(&request, &mut memory).map(LoadedModule::into_owned)
 }
 
 /// Gives a module's memory back, zeroed.
-pub(crate) fn release(runtime: &RefCell<Runtime>, handle: u32, image: LoadedModule) {
+pub(crate) fn release(runtime: &RefCell<Runtime>, handle: u32, image: LoadedModule<'static>) {
     let mut runtime = runtime.borrow_mut();
     if let Some((_, mut memory)) = runtime.loading(0, Owner::Module(handle)) {
         image.release(&mut memory);
@@ -136,7 +137,7 @@ pub(crate) fn release(runtime: &RefCell<Runtime>, handle: u32, image: LoadedModu
 }
 
 /// Where a module's embedded weights lie: address and size, when both symbols are there.
-pub(crate) fn embedded_weights(runtime: &Runtime, image: &LoadedModule) -> Option<(u64, u64)> {
+pub(crate) fn embedded_weights(runtime: &Runtime, image: &LoadedModule<'static>) -> Option<(u64, u64)> {
     let start = image.symbol(WEIGHTS)?;
     let size = runtime.memory.bytes(image.symbol(WEIGHTS_SIZE)?, 4)?;
     let size = u32::from_le_bytes(size.try_into().ok()?);
@@ -144,7 +145,7 @@ pub(crate) fn embedded_weights(runtime: &Runtime, image: &LoadedModule) -> Optio
 }
 
 /// A module's declared I/O sizes; a missing, foreign or unreadable record is no declaration.
-pub(crate) fn io_meta(runtime: &Runtime, image: &LoadedModule) -> Option<IoMeta> {
+pub(crate) fn io_meta(runtime: &Runtime, image: &LoadedModule<'static>) -> Option<IoMeta> {
     let bytes = runtime.memory.bytes(image.symbol(IO_META)?, IoMeta::SIZE as u64)?;
     IoMeta::parse(bytes).ok()
 }

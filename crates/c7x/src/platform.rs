@@ -113,16 +113,16 @@ pub trait Platform {
     ///
     /// # Errors
     /// Why the permissions could not be set, for the trace.
-    fn seal(&mut self, module: &LoadedModule) -> Result<(), alloc::string::String>;
+    fn seal(&mut self, module: &LoadedModule<'static>) -> Result<(), alloc::string::String>;
 
     /// Makes a module's memory plain data again, so that it can be zeroed and given back.
-    fn unseal(&mut self, module: &LoadedModule);
+    fn unseal(&mut self, module: &LoadedModule<'static>);
 
     /// Calls a module's entry and returns its result.
-    fn call(&mut self, handle: u32, module: &LoadedModule, entry: &Entry) -> i32;
+    fn call(&mut self, handle: u32, module: &LoadedModule<'static>, entry: &Entry) -> i32;
 
     /// Calls a function of a module that takes and returns nothing.
-    fn call_void(&mut self, handle: u32, module: &LoadedModule, function: u64);
+    fn call_void(&mut self, handle: u32, module: &LoadedModule<'static>, function: u64);
 
     /// Publishes how the device is, after every message.
     fn publish(&mut self, _statistics: &Statistics) {}

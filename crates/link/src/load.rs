@@ -133,7 +133,7 @@ impl core::fmt::Debug for LoadOptions<'_> {
 /// assert_eq!(memory.free(), 1 << 20);
 /// # Ok::<(), outboard_link::LoadError>(())
 /// ```
-pub fn load(request: &LoadRequest<'_>, memory: &mut dyn TargetMemory) -> Result<LoadedModule, LoadError> {
+pub fn load<'f>(request: &LoadRequest<'f>, memory: &mut dyn TargetMemory) -> Result<LoadedModule<'f>, LoadError> {
     load_with(request, &LoadOptions::default(), memory)
 }
 
@@ -142,11 +142,11 @@ pub fn load(request: &LoadRequest<'_>, memory: &mut dyn TargetMemory) -> Result<
 /// # Errors
 ///
 /// As [`load`].
-pub fn load_with(
-    request: &LoadRequest<'_>,
+pub fn load_with<'f>(
+    request: &LoadRequest<'f>,
     options: &LoadOptions<'_>,
     memory: &mut dyn TargetMemory,
-) -> Result<LoadedModule, LoadError> {
+) -> Result<LoadedModule<'f>, LoadError> {
     let image = Image::parse(request)?;
     check_features(&image, request)?;
     check_initialisers(&image, request)?;
@@ -166,13 +166,13 @@ pub fn load_with(
     }
 }
 
-fn attempt(
-    image: &Image<'_>,
+fn attempt<'f>(
+    image: &Image<'f>,
     request: &LoadRequest<'_>,
     options: &LoadOptions<'_>,
     keep_out: &[bool],
     claims: &mut Claims<'_>,
-) -> Result<Parts, Stop> {
+) -> Result<Parts<'f>, Stop> {
     let layout = place(image, request, options, keep_out, claims)?;
     let resolved = resolve(image, &layout, request, options)?;
     let table = image.machine.relocations().ok_or(LoadError::NotRelocatable)?;

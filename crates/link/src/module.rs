@@ -3,11 +3,11 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use outboard_elf::{Segment, StringTable, Symbol, SymbolTable, sht, stt};
+use outboard_elf::{Elf, Segment, StringTable, Symbol, SymbolTable, sht, stt};
 
 use crate::image::Image;
 use crate::layout::{Layout, release_all};
-use crate::names::{Globals, NameReader, Span};
+use crate::names::{Globals, KeptNames, NameReader};
 use crate::symbols::Resolved;
 use crate::{LoadError, Machine, TargetMemory};
 
@@ -42,42 +42,101 @@ pub struct LoadedSegment {
 }
 
 /// A module in device memory. It owns its blocks until [`LoadedModule::release`].
+///
+/// Its names are those in the file; [`LoadedModule::into_owned`] copies them, for a module that outlives its file.
 #[derive(Debug)]
 #[must_use = "a module that is dropped without release() keeps its blocks"]
-pub struct LoadedModule {
-    parts: Parts,
+pub struct LoadedModule<'f> {
+    parts: Parts<'f>,
     blocks: Vec<(u64, u64)>,
+}
+
+/// Where the names of a module are.
+#[derive(Debug)]
+enum Names<'f> {
+    File(FileNames<'f>),
+    Kept(KeptNames),
+}
+
+/// The names where they lie in the file, and the addresses of the resolve phase.
+#[derive(Debug)]
+struct FileNames<'f> {
+    elf: Elf<'f>,
+    globals: Globals<'f>,
+    values: Vec<u64>,
+    /// The symbols that the load used.
+    table: (SymbolTable<'f>, StringTable<'f>),
 }
 
 /// Everything about a module except its blocks.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct Parts<'f> {
     machine: Machine,
     segments: Vec<LoadedSegment>,
-    globals: Globals,
-    /// Functions that are not among the globals, for crash reports: address and name.
-    functions: Vec<(u64, Span)>,
-    imports: Vec<Span>,
+    names: Names<'f>,
     relocations: BTreeMap<&'static str, u64>,
     initialisers: Vec<u64>,
     finalisers: Vec<u64>,
     entry: Option<u64>,
 }
 
-impl LoadedModule {
-    pub(crate) const fn new(parts: Parts, blocks: Vec<(u64, u64)>) -> Self {
+impl<'f> LoadedModule<'f> {
+    pub(crate) const fn new(parts: Parts<'f>, blocks: Vec<(u64, u64)>) -> Self {
         Self { parts, blocks }
     }
 
     /// The address of a symbol that the module defines and others may see.
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<u64> {
-        self.parts.globals.get(name.as_bytes())
+        match &self.parts.names {
+            Names::File(names) => names.globals.get(name.as_bytes(), &names.values),
+            Names::Kept(names) => names.get(name.as_bytes()),
+        }
     }
 
     /// Every symbol that the module defines and others may see, in the order of its table.
     pub fn symbols(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.parts.globals.iter().filter_map(|(name, address)| Some((core::str::from_utf8(name).ok()?, address)))
+        self.globals().filter_map(|(name, address)| Some((core::str::from_utf8(name).ok()?, address)))
+    }
+
+    fn globals(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        let (file, kept) = match &self.parts.names {
+            Names::File(names) => (Some(names.globals()), None),
+            Names::Kept(names) => (None, Some(names.globals())),
+        };
+        file.into_iter().flatten().chain(kept.into_iter().flatten())
+    }
+
+    fn functions(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        let (file, kept) = match &self.parts.names {
+            Names::File(names) => (Some(names.functions(&self.parts.segments)), None),
+            Names::Kept(names) => (None, Some(names.functions())),
+        };
+        file.into_iter().flatten().chain(kept.into_iter().flatten())
+    }
+
+    /// Copies the module's names, so that its file may go away.
+    ///
+    /// ```
+    /// # use outboard_link::{LoadError, LoadRequest, LoadedModule, TargetMemory, load};
+    /// fn load_file(
+    ///     path: &str,
+    ///     request: &LoadRequest<'_>,
+    ///     memory: &mut dyn TargetMemory,
+    /// ) -> Result<LoadedModule<'static>, Box<dyn core::error::Error>> {
+    ///     let file = std::fs::read(path)?;
+    ///     Ok(load(&LoadRequest { file: &file, ..*request }, memory)?.into_owned())
+    /// }
+    /// ```
+    pub fn into_owned(self) -> LoadedModule<'static> {
+        let Parts { machine, segments, names, relocations, initialisers, finalisers, entry } = self.parts;
+        let names = match names {
+            Names::Kept(names) => names,
+            Names::File(names) => KeptNames::new(names.globals(), names.functions(&segments), names.globals.imports()),
+        };
+        let names = Names::Kept(names);
+        let parts = Parts { machine, segments, names, relocations, initialisers, finalisers, entry };
+        LoadedModule { parts, blocks: self.blocks }
     }
 
     /// The function that `address` is in, and how far inside: for crash reports. Local functions are known when the file
@@ -86,10 +145,11 @@ impl LoadedModule {
     pub fn nearest_symbol(&self, address: u64) -> Option<(&str, u64)> {
         let segment = self.parts.segments.iter().find(|s| s.perms.x && address.wrapping_sub(s.base) < s.memsz)?;
         let inside = |start: u64| start >= segment.base && start <= address;
-        let globals = self.parts.globals.iter();
-        let others = self.parts.functions.iter().map(|(start, name)| (self.parts.globals.name(*name), *start));
-        let (name, start) =
-            globals.chain(others).filter(|(_, start)| inside(*start)).max_by_key(|(_, start)| *start)?;
+        let (name, start) = self
+            .globals()
+            .chain(self.functions())
+            .filter(|(_, start)| inside(*start))
+            .max_by_key(|(_, start)| *start)?;
         Some((core::str::from_utf8(name).ok()?, address - start))
     }
 
@@ -130,11 +190,13 @@ impl LoadedModule {
     }
 
     /// Names of the symbols that the module takes from elsewhere, in the order of its table.
-    pub fn imports(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.parts
-            .imports
-            .iter()
-            .map(|name| core::str::from_utf8(self.parts.globals.name(*name)).unwrap_or("(not UTF-8)"))
+    pub fn imports(&self) -> impl Iterator<Item = &str> {
+        let (file, kept) = match &self.parts.names {
+            Names::File(names) => (Some(names.globals.imports()), None),
+            Names::Kept(names) => (None, Some(names.imports())),
+        };
+        let names = file.into_iter().flatten().chain(kept.into_iter().flatten());
+        names.map(|name| core::str::from_utf8(name).unwrap_or("(not UTF-8)"))
     }
 
     /// Device memory that the module holds, in bytes, without what is used in place.
@@ -149,11 +211,11 @@ impl LoadedModule {
     }
 }
 
-impl Parts {
+impl<'f> Parts<'f> {
     pub fn collect(
-        image: &Image<'_>,
+        image: &Image<'f>,
         layout: &Layout,
-        resolved: Resolved,
+        resolved: Resolved<'f>,
         counts: &[u64],
         packed: u64,
         memory: &dyn TargetMemory,
@@ -173,13 +235,12 @@ impl Parts {
         let mut finalisers = calls.array("DT_FINI_ARRAY", tables.fini_array)?;
         finalisers.reverse();
         finalisers.extend(calls.single("DT_FINI", tables.fini)?);
-        let mut globals = resolved.globals;
+        let Resolved { values, globals } = resolved;
+        let table = (image.symbols, image.strings);
         Ok(Self {
             machine: image.machine,
-            functions: functions(image, layout, &mut globals),
             segments,
-            globals,
-            imports: resolved.imports,
+            names: Names::File(FileNames { elf: image.elf, globals, values, table }),
             relocations,
             initialisers,
             finalisers,
@@ -262,29 +323,36 @@ fn bad_tag(tag: &'static str, problem: &'static str, value: u64) -> LoadError {
     outboard_elf::ElfError::BadDynamic { tag, problem, value }.into()
 }
 
-/// The functions that are not among the globals, with their addresses. They are looked at only when something crashes, so
-/// they are neither sorted nor hashed. Names that the budget of the name reader does not allow are left out.
-fn functions(image: &Image<'_>, layout: &Layout, globals: &mut Globals) -> Vec<(u64, Span)> {
-    let full = full_symbol_table(image);
-    let (symbols, strings) = full.unwrap_or((image.symbols, image.strings));
-    let mut names = NameReader::new(&image.elf, strings);
-    let mut functions = Vec::new();
-    let wanted = |symbol: &Symbol| symbol.kind() == stt::FUNC && symbol.defined() && (symbol.local() || full.is_some());
-    for symbol in symbols.iter().filter(wanted) {
-        let Some((_, address)) = moved(image, layout, symbol.value) else { continue };
-        let Ok(name) = names.get(&symbol) else { break };
-        if symbol.local() || globals.get(name).is_none() {
-            functions.extend(globals.keep(name).map(|span| (address, span)));
-        }
+impl<'f> FileNames<'f> {
+    fn globals(&self) -> impl Iterator<Item = (&'f [u8], u64)> {
+        self.globals
+            .iter()
+            .filter_map(|(position, name)| Some((name, self.globals.own_address(position, &self.values)?)))
     }
-    functions
+
+    /// The functions that are not among the globals, with their addresses; local ones are known when the file has a full
+    /// symbol table. Names that the budget of the name reader does not allow are left out.
+    fn functions(&self, segments: &[LoadedSegment]) -> impl Iterator<Item = (&'f [u8], u64)> {
+        let full = full_symbol_table(&self.elf);
+        let (symbols, strings) = full.unwrap_or(self.table);
+        let mut names = NameReader::new(&self.elf, strings);
+        let wanted =
+            move |symbol: &Symbol| symbol.kind() == stt::FUNC && symbol.defined() && (symbol.local() || full.is_some());
+        symbols.iter().filter(wanted).filter_map(move |symbol| {
+            let segment = segments.iter().find(|s| symbol.value.wrapping_sub(s.vaddr) < s.memsz)?;
+            let address = symbol.value.wrapping_sub(segment.vaddr).wrapping_add(segment.base);
+            let name = names.get(&symbol).ok()?;
+            let other = symbol.local() || self.globals.get(name, &self.values).is_none();
+            other.then_some((name, address))
+        })
+    }
 }
 
 /// The table of `.symtab`, which also has the local functions. Missing or damaged section headers are no error here.
-fn full_symbol_table<'a>(image: &Image<'a>) -> Option<(SymbolTable<'a>, StringTable<'a>)> {
-    let sections = image.elf.sections().ok()?;
+fn full_symbol_table<'a>(elf: &Elf<'a>) -> Option<(SymbolTable<'a>, StringTable<'a>)> {
+    let sections = elf.sections().ok()?;
     let table = sections.iter().find(|section| section.kind == sht::SYMTAB)?;
     let strings = sections.get(usize::try_from(table.link).ok()?)?;
     let strings = StringTable::new("the string table of .symtab", sections.data(&strings).ok()?).ok()?;
-    Some((SymbolTable::new(image.elf.header().class, sections.data(&table).ok()?), strings))
+    Some((SymbolTable::new(elf.header().class, sections.data(&table).ok()?), strings))
 }

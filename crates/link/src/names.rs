@@ -1,87 +1,181 @@
-//! Names of a loaded module, in one buffer of its own: the file may go away.
+//! Names of a loaded module: looked up where they lie in its file, or kept when the file may go away.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
-use outboard_elf::{Elf, ElfError, StringTable, Symbol};
+use outboard_elf::{Elf, ElfError, StringTable, Symbol, SymbolTable};
 
-/// A name in a [`Globals`]' buffer.
+/// The defined, non-local symbols of a module by name. Holds positions in the file's symbol table and no name: the
+/// addresses are those of the resolve phase.
+#[derive(Debug, Clone)]
+pub(crate) struct Globals<'f> {
+    symbols: SymbolTable<'f>,
+    strings: StringTable<'f>,
+    longest: u64,
+    index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    /// Symbols whose relocations go to the device's definition: position and the module's own address, in table order.
+    preempted: Vec<(u32, u64)>,
+}
+
+impl<'f> Globals<'f> {
+    /// Room for `count` symbols. `hasher` must be the one that makes the hashes passed to the other functions.
+    pub fn new(
+        elf: &Elf<'f>,
+        (symbols, strings): (SymbolTable<'f>, StringTable<'f>),
+        hasher: &DefaultHashBuilder,
+        count: usize,
+    ) -> Self {
+        Self {
+            symbols,
+            strings,
+            longest: elf.limits().name,
+            index: HashTable::with_capacity(count),
+            hasher: hasher.clone(),
+            preempted: Vec::new(),
+        }
+    }
+
+    /// Adds a symbol unless its name is known; then the position of the first symbol of that name.
+    pub fn insert(&mut self, hash: u64, name: &[u8], position: u32) -> Option<u32> {
+        let Self { symbols, strings, longest, index, hasher, .. } = self;
+        let same = |i: &u32| name_of(*symbols, *strings, *longest, *i) == name;
+        let rehash = |i: &u32| hasher.hash_one(name_of(*symbols, *strings, *longest, *i));
+        match index.entry(hash, same, rehash) {
+            Entry::Occupied(known) => Some(*known.get()),
+            Entry::Vacant(free) => {
+                free.insert(position);
+                None
+            }
+        }
+    }
+
+    /// Remembers the module's own address of a symbol that the device's definition replaces. In table order.
+    pub fn preempt(&mut self, position: u32, own: u64) {
+        self.preempted.push((position, own));
+    }
+
+    /// The module's own address of a symbol; `values` are the addresses that relocations use.
+    pub fn own_address(&self, position: u32, values: &[u64]) -> Option<u64> {
+        match self.preempted.binary_search_by_key(&position, |(position, _)| *position) {
+            Ok(found) => self.preempted.get(found).map(|(_, own)| *own),
+            Err(_) => values.get(usize::try_from(position).ok()?).copied(),
+        }
+    }
+
+    /// The module's own address of a name.
+    pub fn get_hashed(&self, hash: u64, name: &[u8], values: &[u64]) -> Option<u64> {
+        let same = |i: &u32| name_of(self.symbols, self.strings, self.longest, *i) == name;
+        self.own_address(*self.index.find(hash, same)?, values)
+    }
+
+    /// As [`Globals::get_hashed`].
+    pub fn get(&self, name: &[u8], values: &[u64]) -> Option<u64> {
+        self.get_hashed(self.hasher.hash_one(name), name, values)
+    }
+
+    /// All symbols that have an entry: position and name, in table order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &'f [u8])> {
+        (0_u32..).zip(self.symbols.iter()).filter_map(|(position, symbol)| {
+            if symbol.local() || !symbol.defined() {
+                return None;
+            }
+            let name = name_of(self.symbols, self.strings, self.longest, position);
+            let entered = self.index.find(self.hasher.hash_one(name), |known| *known == position);
+            entered.map(|_| (position, name))
+        })
+    }
+
+    /// Names of the symbols that are used and not defined, in table order.
+    pub fn imports(&self) -> impl Iterator<Item = &'f [u8]> {
+        let imports = self.symbols.iter().filter(|symbol| !symbol.local() && !symbol.defined());
+        imports.filter_map(|symbol| read(self.strings, self.longest, &symbol).ok()).filter(|name| !name.is_empty())
+    }
+}
+
+fn name_of<'f>(symbols: SymbolTable<'f>, strings: StringTable<'f>, longest: u64, position: u32) -> &'f [u8] {
+    let symbol = usize::try_from(position).ok().and_then(|position| symbols.get(position));
+    symbol.and_then(|symbol| read(strings, longest, &symbol).ok()).unwrap_or_default()
+}
+
+fn read<'f>(strings: StringTable<'f>, longest: u64, symbol: &Symbol) -> Result<&'f [u8], ElfError> {
+    match (symbol.name, strings.is_empty()) {
+        (0, true) => Ok(&[]),
+        (offset, _) => strings.get("a symbol name", u64::from(offset), longest),
+    }
+}
+
+/// A name in the buffer of [`KeptNames`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+struct Span {
     start: u32,
     len: u32,
 }
 
-/// The defined, non-local symbols of a module by name, and the buffer in which all its names are.
+/// Names and addresses in one buffer of their own: the file may go away.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Globals {
+pub(crate) struct KeptNames {
     names: Vec<u8>,
-    entries: Vec<Global>,
+    globals: Vec<(Span, u64)>,
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
+    functions: Vec<(Span, u64)>,
+    imports: Vec<Span>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Global {
-    name: Span,
-    address: u64,
-}
-
-impl Globals {
-    /// Room for `count` symbols. `hasher` must be the one that makes the hashes passed to the other functions.
-    pub fn new(hasher: &DefaultHashBuilder, count: usize) -> Self {
-        Self {
-            names: Vec::new(),
-            entries: Vec::with_capacity(count),
-            index: HashTable::with_capacity(count),
-            hasher: hasher.clone(),
+impl KeptNames {
+    /// Copies everything that is asked of a module later. What does not fit into 4 GiB of names is left out.
+    pub fn new<'f>(
+        globals: impl Iterator<Item = (&'f [u8], u64)>,
+        functions: impl Iterator<Item = (&'f [u8], u64)>,
+        imports: impl Iterator<Item = &'f [u8]>,
+    ) -> Self {
+        let mut kept = Self::default();
+        for (name, address) in globals {
+            kept.add_global(name, address);
         }
+        for (name, address) in functions {
+            if let Some(span) = push(&mut kept.names, name) {
+                kept.functions.push((span, address));
+            }
+        }
+        for name in imports {
+            kept.imports.extend(push(&mut kept.names, name));
+        }
+        kept
     }
 
-    /// The address of a symbol.
+    fn add_global(&mut self, name: &[u8], address: u64) {
+        let Self { names, globals, index, hasher, .. } = self;
+        let (Ok(position), Some(span)) = (u32::try_from(globals.len()), push(names, name)) else { return };
+        globals.push((span, address));
+        let name_at =
+            |i: u32| usize::try_from(i).ok().and_then(|i| globals.get(i)).map(|(span, _)| slice(names, *span));
+        index.insert_unique(hasher.hash_one(name), position, |i| hasher.hash_one(name_at(*i).unwrap_or_default()));
+    }
+
+    /// The address of a global.
     pub fn get(&self, name: &[u8]) -> Option<u64> {
-        self.get_hashed(self.hasher.hash_one(name), name)
+        let entry = |i: u32| self.globals.get(usize::try_from(i).ok()?);
+        let same = |i: &u32| entry(*i).is_some_and(|(span, _)| slice(&self.names, *span) == name);
+        entry(*self.index.find(self.hasher.hash_one(name), same)?).map(|(_, address)| *address)
     }
 
-    pub fn get_hashed(&self, hash: u64, name: &[u8]) -> Option<u64> {
-        let found = self.index.find(hash, |i| entry_name(&self.names, &self.entries, *i) == name)?;
-        self.entries.get(usize::try_from(*found).ok()?).map(|entry| entry.address)
+    /// The globals, in table order.
+    pub fn globals(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.globals.iter().map(|(name, address)| (slice(&self.names, *name), *address))
     }
 
-    /// Adds a symbol unless its name is known; the address that the name has now.
-    pub fn insert(&mut self, hash: u64, name: &[u8], address: u64) -> u64 {
-        let Self { names, entries, index, hasher } = self;
-        let same = |i: &u32| entry_name(names, entries, *i) == name;
-        let rehash = |i: &u32| hasher.hash_one(entry_name(names, entries, *i));
-        match index.entry(hash, same, rehash) {
-            Entry::Occupied(known) => {
-                usize::try_from(*known.get()).ok().and_then(|i| entries.get(i)).map_or(address, |entry| entry.address)
-            }
-            Entry::Vacant(free) => {
-                if let (Ok(position), Some(name)) = (u32::try_from(entries.len()), push(names, name)) {
-                    free.insert(position);
-                    entries.push(Global { name, address });
-                }
-                address
-            }
-        }
+    /// The functions that are not among the globals.
+    pub fn functions(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.functions.iter().map(|(name, address)| (slice(&self.names, *name), *address))
     }
 
-    /// Keeps a name that is no symbol of the table; `None` when the buffer is full (4 GiB).
-    pub fn keep(&mut self, name: &[u8]) -> Option<Span> {
-        push(&mut self.names, name)
-    }
-
-    /// The bytes of a name.
-    pub fn name(&self, span: Span) -> &[u8] {
-        slice(&self.names, span)
-    }
-
-    /// All symbols, in table order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        self.entries.iter().map(|entry| (self.name(entry.name), entry.address))
+    /// The names of what the module takes from elsewhere.
+    pub fn imports(&self) -> impl Iterator<Item = &[u8]> {
+        self.imports.iter().map(|name| slice(&self.names, *name))
     }
 }
 
@@ -94,11 +188,6 @@ fn push(names: &mut Vec<u8>, name: &[u8]) -> Option<Span> {
 fn slice(names: &[u8], span: Span) -> &[u8] {
     let range = usize::try_from(span.start).ok().zip(usize::try_from(span.len).ok());
     range.and_then(|(start, len)| names.get(start..)?.get(..len)).unwrap_or(&[])
-}
-
-fn entry_name<'n>(names: &'n [u8], entries: &[Global], index: u32) -> &'n [u8] {
-    let entry = usize::try_from(index).ok().and_then(|index| entries.get(index));
-    entry.map_or(&[], |entry| slice(names, entry.name))
 }
 
 /// Reads names from a file's table and keeps their total length below a multiple of the file: names may overlap in the
@@ -117,10 +206,7 @@ impl<'a> NameReader<'a> {
     }
 
     pub fn get(&mut self, symbol: &Symbol) -> Result<&'a [u8], ElfError> {
-        let name = match (symbol.name, self.strings.is_empty()) {
-            (0, true) => &[],
-            (offset, _) => self.strings.get("a symbol name", u64::from(offset), self.longest)?,
-        };
+        let name = read(self.strings, self.longest, symbol)?;
         let limit =
             ElfError::Limit { what: "the total length of symbol names", value: self.budget + 1, limit: self.budget };
         self.left = self.left.checked_sub(name.len() as u64 + 1).ok_or(limit)?;

@@ -11,16 +11,14 @@ use crate::error::MissingSymbol;
 use crate::hints;
 use crate::image::{FIRMWARE_SYMBOLS_SECTION, Image, symbol_file};
 use crate::layout::Layout;
-use crate::names::{Globals, NameReader, Span};
+use crate::names::{Globals, NameReader};
 use crate::{ExportTable, LoadError, LoadOptions, LoadRequest, Machine, Unresolved};
 
 /// What the resolve phase knows.
-pub(crate) struct Resolved {
-    /// Address of every symbol of the module's table, 0 where there is none.
+pub(crate) struct Resolved<'a> {
+    /// Address of every symbol of the module's table as relocations use it, 0 where there is none.
     pub values: Vec<u64>,
-    pub globals: Globals,
-    /// Names of the undefined symbols, in table order.
-    pub imports: Vec<Span>,
+    pub globals: Globals<'a>,
 }
 
 /// Why a symbol has no address.
@@ -61,18 +59,18 @@ struct Resolver<'r, 'a> {
     exports: &'r ExportTable,
     /// How far each section moved.
     sections: Vec<Option<u64>>,
-    globals: Globals,
+    globals: Globals<'a>,
     /// The module may use the device's symbols.
     use_exports: bool,
 }
 
 /// Gives every symbol its address. Symbols that no relocation uses may stay without one.
-pub(crate) fn resolve(
-    image: &Image<'_>,
+pub(crate) fn resolve<'a>(
+    image: &Image<'a>,
     layout: &Layout,
     request: &LoadRequest<'_>,
     options: &LoadOptions<'_>,
-) -> Result<Resolved, LoadError> {
+) -> Result<Resolved<'a>, LoadError> {
     let (locals, count) = (image.first_global, image.symbols.len());
     let mut resolver = Resolver {
         image,
@@ -80,44 +78,36 @@ pub(crate) fn resolve(
         options,
         exports: request.exports,
         sections: section_deltas(image, layout),
-        globals: Globals::new(request.exports.hasher(), count - locals.min(count)),
+        globals: Globals::new(&image.elf, (image.symbols, image.strings), request.exports.hasher(), definitions(image)),
         use_exports: image.machine != Machine::C7x || !image.needed.is_empty(),
     };
+    let later = |symbol: &Symbol, index: u32| !symbol.local() && (!symbol.defined() || (index as usize) < locals);
     let mut names = NameReader::new(&image.elf, image.strings);
-    let mut values = vec![0; count];
+    let mut values: Vec<u64> = Vec::with_capacity(count);
     let mut missing: Vec<(u32, Missing)> = Vec::new();
-    let mut later: Vec<u32> = Vec::new();
-    for (index, (symbol, value)) in (0_u32..).zip(image.symbols.iter().zip(&mut values)) {
-        let own = || resolver.own_address(&symbol);
+    for (index, symbol) in (0_u32..).zip(image.symbols.iter()) {
         let address = match symbol.local() {
-            true => own(),
+            true => resolver.own_address(&symbol),
             // Definitions first: what is only used may be defined further down.
-            false if !symbol.defined() || (index as usize) < locals => {
-                later.push(index);
-                continue;
-            }
+            false if later(&symbol, index) => Ok(0),
             false => {
-                let own = own();
                 let name = names.get(&symbol)?;
-                resolver.define(&symbol, name, own)
+                resolver.define((index, &symbol), name, &values)
             }
         };
-        match address {
-            Ok(address) => *value = address,
+        values.push(match address {
+            Ok(address) => address,
             // Every table has a symbol 0; the pass over the relocations refuses its use.
-            Err(_) if index == 0 => {}
-            Err(reason) => missing.push((index, reason)),
-        }
+            Err(_) if index == 0 => 0,
+            Err(reason) => {
+                missing.push((index, reason));
+                0
+            }
+        });
     }
-    let mut imports = Vec::with_capacity(later.len());
-    for index in later {
-        let Some(symbol) = image.symbols.get(index as usize) else { continue };
+    for (index, symbol) in (0_u32..).zip(image.symbols.iter()).filter(|(index, symbol)| later(symbol, *index)) {
         let name = names.get(&symbol)?;
-        let address = resolver.look_up(&symbol, name);
-        if !symbol.defined() && !name.is_empty() {
-            imports.extend(resolver.globals.keep(name));
-        }
-        match (address, values.get_mut(index as usize)) {
+        match (resolver.look_up(&symbol, name, &values), values.get_mut(index as usize)) {
             (Ok(address), Some(value)) => *value = address,
             (Err(reason), _) => missing.push((index, reason)),
             _ => {}
@@ -125,30 +115,38 @@ pub(crate) fn resolve(
     }
     missing.sort_unstable_by_key(|(index, _)| *index);
     report_missing(image, request, &missing)?;
-    Ok(Resolved { values, globals: resolver.globals, imports })
+    Ok(Resolved { values, globals: resolver.globals })
 }
 
 impl Resolver<'_, '_> {
     /// Enters a definition into the table of globals. Its address for the module itself: the device's definition comes
     /// first for symbols of default visibility, then the first definition of the name.
-    fn define(&mut self, symbol: &Symbol, name: &[u8], own: Result<u64, Missing>) -> Result<u64, Missing> {
+    fn define(&mut self, (index, symbol): (u32, &Symbol), name: &[u8], values: &[u64]) -> Result<u64, Missing> {
+        let own = self.own_address(symbol);
         if name.is_empty() {
             return own;
         }
         let hash = self.exports.hash(name);
-        let known = own.map(|address| self.globals.insert(hash, name, address));
+        let earlier = own.ok().and_then(|_| self.globals.insert(hash, name, index));
         if !symbol.default_visibility() {
             return own;
         }
         let own_first = self.image.symbolic && self.image.machine != Machine::C7x;
-        match self.use_exports && !own_first {
-            true => self.exports.get_hashed(hash, name).map_or(known, Ok),
-            false => known,
+        let device = (self.use_exports && !own_first).then(|| self.exports.get_hashed(hash, name)).flatten();
+        match (device, own, earlier) {
+            (Some(device), own, earlier) => {
+                if let (Ok(own), None) = (own, earlier) {
+                    self.globals.preempt(index, own);
+                }
+                Ok(device)
+            }
+            (None, Ok(own), Some(earlier)) => Ok(self.globals.own_address(earlier, values).unwrap_or(own)),
+            (None, own, _) => own,
         }
     }
 
     /// The address of a symbol that the module does not define where it stands in the table.
-    fn look_up(&self, symbol: &Symbol, name: &[u8]) -> Result<u64, Missing> {
+    fn look_up(&self, symbol: &Symbol, name: &[u8], values: &[u64]) -> Result<u64, Missing> {
         let host = self.image.machine != Machine::C7x;
         if !symbol.default_visibility() {
             return self.own_address(symbol);
@@ -158,7 +156,7 @@ impl Resolver<'_, '_> {
         }
         let hash = self.exports.hash(name);
         let device = self.use_exports.then(|| self.exports.get_hashed(hash, name).or_else(|| self.ask(name))).flatten();
-        match device.or_else(|| self.globals.get_hashed(hash, name)) {
+        match device.or_else(|| self.globals.get_hashed(hash, name, values)) {
             Some(address) => Ok(address),
             None if symbol.weak() && host => Ok(0),
             None if self.use_exports => Err(Missing::Import),
@@ -194,6 +192,11 @@ impl Resolver<'_, '_> {
         let delta = by_section.or_else(|| delta_of_address(image, layout, symbol.value)).ok_or(Missing::Outside)?;
         Ok(symbol.value.wrapping_add(delta))
     }
+}
+
+/// How many symbols the module defines for others.
+fn definitions(image: &Image<'_>) -> usize {
+    image.symbols.iter().skip(image.first_global).filter(|symbol| symbol.defined() && !symbol.local()).count()
 }
 
 /// How far the segment that holds `address` moved; an address right behind a segment moves with it.

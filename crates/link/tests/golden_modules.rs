@@ -100,7 +100,7 @@ fn all_53_recorded_modules_load_to_the_recorded_bytes_or_fail_with_the_recorded_
     assert_eq!((loaded, refused), if cfg!(miri) { (3, 1) } else { (23, 30) });
 }
 
-fn check_result(name: &str, golden: &Value, prelinked: &outboard_link::prelink::Prelinked) {
+fn check_result(name: &str, golden: &Value, prelinked: &outboard_link::prelink::Prelinked<'_>) {
     let report = &prelinked.report;
     let Some(result) = golden.get("result") else { panic!("{name}: nothing recorded") };
     for expected in result["segments"].as_array().unwrap() {

@@ -33,10 +33,30 @@ fn word(memory: &PoolMemory, address: u64) -> u64 {
     u64::from_le_bytes(memory.bytes(address, 8).unwrap().try_into().unwrap())
 }
 
-fn loaded(file: &[u8]) -> (LoadedModule, PoolMemory) {
+fn loaded(file: &[u8]) -> (LoadedModule<'static>, PoolMemory) {
     let mut memory = PoolMemory::new("MAIN", POOL, 1 << 20);
-    let module = load(&request(file, &exports()), &mut memory).unwrap();
+    let module = load(&request(file, &exports()), &mut memory).unwrap().into_owned();
     (module, memory)
+}
+
+#[test]
+fn names_are_the_same_in_the_file_and_after_the_file_is_gone() {
+    let exports = exports();
+    for file in [X86_GNU, X86_SYSV, X86_RELR, AARCH64] {
+        let mut memory = PoolMemory::new("MAIN", POOL, 1 << 20);
+        let borrowed = load(&request(file, &exports), &mut memory).unwrap();
+        let (kept, _) = loaded(file);
+        assert_eq!(borrowed.symbols().collect::<Vec<_>>(), kept.symbols().collect::<Vec<_>>());
+        assert!(kept.symbols().all(|(name, address)| borrowed.symbol(name) == Some(address)));
+        assert!(kept.symbols().all(|(name, address)| kept.symbol(name) == Some(address)));
+        assert_eq!(borrowed.imports().collect::<Vec<_>>(), kept.imports().collect::<Vec<_>>());
+        for segment in kept.segments() {
+            for address in (segment.base..segment.base + segment.memsz).step_by(4) {
+                assert_eq!(borrowed.nearest_symbol(address), kept.nearest_symbol(address), "{address:#x}");
+            }
+        }
+        borrowed.release(&mut memory);
+    }
 }
 
 #[test]

@@ -278,7 +278,7 @@ fn several_modules_live_at_once_and_keep_their_own_bytes() {
         let data = image.segment(SegmentSpec::new(RW, vec![fill; 1000]));
         let symbol = image.symbol(SymbolSpec::object("data", data, 0, 0));
         image.relocate(RelocationSpec::new(data, 992, ABS64, symbol, 0));
-        modules.push(load(&request(&image.build(), &exports), &mut memory).unwrap());
+        modules.push(load(&request(&image.build(), &exports), &mut memory).unwrap().into_owned());
     }
     modules.remove(3).release(&mut memory);
     for (module, fill) in modules.iter().zip([1, 2, 3, 5, 6, 7, 8]) {

@@ -15,7 +15,7 @@ const STACK_BYTES: usize = 64 * 1024;
 const SCAN_WORDS: usize = 512;
 
 static PORT: AtomicPtr<Port> = AtomicPtr::new(core::ptr::null_mut());
-static MODULE: AtomicPtr<LoadedModule> = AtomicPtr::new(core::ptr::null_mut());
+static MODULE: AtomicPtr<LoadedModule<'static>> = AtomicPtr::new(core::ptr::null_mut());
 static HANDLE: AtomicU32 = AtomicU32::new(0);
 static LAST_MESSAGE: AtomicU32 = AtomicU32::new(0);
 static STACK_TOP: AtomicUsize = AtomicUsize::new(0);
@@ -26,10 +26,10 @@ pub(super) fn note_message(code: u32) {
 }
 
 /// While this lives, a crash is attributed to a module.
-pub(super) struct Blame<'a>(core::marker::PhantomData<&'a LoadedModule>);
+pub(super) struct Blame<'a>(core::marker::PhantomData<&'a LoadedModule<'static>>);
 
 /// Attributes crashes to `module` until the returned value is dropped.
-pub(super) fn blame(handle: u32, module: &LoadedModule) -> Blame<'_> {
+pub(super) fn blame<'a>(handle: u32, module: &'a LoadedModule<'static>) -> Blame<'a> {
     let marker = 0usize;
     STACK_TOP.store((&raw const marker).addr(), Ordering::Relaxed);
     HANDLE.store(handle, Ordering::Relaxed);
@@ -99,7 +99,7 @@ unsafe fn registers(_context: *mut libc::c_void) -> (u64, usize) {
     (0, 0)
 }
 
-fn contains(module: &LoadedModule, address: u64) -> bool {
+fn contains(module: &LoadedModule<'static>, address: u64) -> bool {
     module
         .segments()
         .iter()
@@ -110,7 +110,7 @@ fn contains(module: &LoadedModule, address: u64) -> bool {
 ///
 /// # Safety
 /// The stack between `stack` and the mark left by `blame` is this thread's.
-unsafe fn place_in(module: &LoadedModule, pc: u64, stack: usize) -> Option<u64> {
+unsafe fn place_in(module: &LoadedModule<'static>, pc: u64, stack: usize) -> Option<u64> {
     if contains(module, pc) {
         return Some(pc);
     }

@@ -202,7 +202,7 @@ impl Platform for SimMachine {
         cpu::has(name)
     }
 
-    fn seal(&mut self, module: &LoadedModule) -> Result<(), String> {
+    fn seal(&mut self, module: &LoadedModule<'static>) -> Result<(), String> {
         for segment in module.segments() {
             let protection = Protection { read: segment.perms.r, write: segment.perms.w, execute: segment.perms.x };
             if protection.write && protection.execute {
@@ -213,7 +213,7 @@ impl Platform for SimMachine {
         Ok(())
     }
 
-    fn unseal(&mut self, module: &LoadedModule) {
+    fn unseal(&mut self, module: &LoadedModule<'static>) {
         for segment in module.segments() {
             if let Err(error) = self.protect(segment.base, segment.memsz, Protection::READ_WRITE) {
                 self.trace(format_args!("[DLOAD] {error}"));
@@ -221,7 +221,7 @@ impl Platform for SimMachine {
         }
     }
 
-    fn call(&mut self, handle: u32, module: &LoadedModule, entry: &Entry) -> i32 {
+    fn call(&mut self, handle: u32, module: &LoadedModule<'static>, entry: &Entry) -> i32 {
         let _blame = crash::blame(handle, module);
         let function = core::ptr::with_exposed_provenance::<()>(usize::try_from(entry.function).unwrap_or(0));
         let start = Instant::now();
@@ -250,7 +250,7 @@ impl Platform for SimMachine {
         });
     }
 
-    fn call_void(&mut self, handle: u32, module: &LoadedModule, function: u64) {
+    fn call_void(&mut self, handle: u32, module: &LoadedModule<'static>, function: u64) {
         let _blame = crash::blame(handle, module);
         let function = core::ptr::with_exposed_provenance::<()>(usize::try_from(function).unwrap_or(0));
         // SAFETY: as for `call`; the module defines the function without arguments.

@@ -45,7 +45,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    fn protect(&self, module: &LoadedModule, sealed: bool) {
+    fn protect(&self, module: &LoadedModule<'static>, sealed: bool) {
         for segment in module.segments() {
             let start = segment.base & !0xFFF;
             let len = usize::try_from((segment.base + segment.memsz).next_multiple_of(0x1000) - start).unwrap();
@@ -96,21 +96,21 @@ impl Platform for Recorder {
     fn has_cpu_feature(&self, name: &str) -> bool {
         name != "quantum"
     }
-    fn seal(&mut self, module: &LoadedModule) -> Result<(), String> {
+    fn seal(&mut self, module: &LoadedModule<'static>) -> Result<(), String> {
         self.protect(module, true);
         Ok(())
     }
-    fn unseal(&mut self, module: &LoadedModule) {
+    fn unseal(&mut self, module: &LoadedModule<'static>) {
         self.protect(module, false);
     }
-    fn call(&mut self, _: u32, _: &LoadedModule, entry: &Entry) -> i32 {
+    fn call(&mut self, _: u32, _: &LoadedModule<'static>, entry: &Entry) -> i32 {
         let function = std::ptr::with_exposed_provenance::<()>(usize::try_from(entry.function).unwrap());
         // SAFETY: the entry of a loaded, executable test module.
         let function: unsafe extern "C" fn(u64, i32, u64, u64) -> i32 = unsafe { std::mem::transmute(function) };
         // SAFETY: arguments are device addresses, which are mapped in this process.
         unsafe { function(entry.inputs, entry.num_inputs, entry.constants, entry.output) }
     }
-    fn call_void(&mut self, _: u32, _: &LoadedModule, function: u64) {
+    fn call_void(&mut self, _: u32, _: &LoadedModule<'static>, function: u64) {
         let function = std::ptr::with_exposed_provenance::<()>(usize::try_from(function).unwrap());
         // SAFETY: a function of a loaded, executable test module.
         let function: unsafe extern "C" fn() = unsafe { std::mem::transmute(function) };

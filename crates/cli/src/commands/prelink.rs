@@ -96,7 +96,7 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
 }
 
 /// Writes the image beside its destination and gives it its name when it is complete.
-fn write(path: &Path, prelinked: &Prelinked) -> Result<u64, Failure> {
+fn write(path: &Path, prelinked: &Prelinked<'_>) -> Result<u64, Failure> {
     let mut staged = super::Staged::create(path)?;
     let mut failed = None;
     let start = prelinked.write_image(&mut |piece| {

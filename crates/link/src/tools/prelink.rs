@@ -47,11 +47,11 @@ impl<'a> PrelinkRequest<'a> {
 
 /// A prelinked module: the report, and the memory behind it.
 #[derive(Debug)]
-pub struct Prelinked {
+pub struct Prelinked<'f> {
     /// What is printed.
     pub report: PrelinkReport,
     memory: PrelinkMemory,
-    module: LoadedModule,
+    module: LoadedModule<'f>,
 }
 
 /// The report of a successful prelink.
@@ -133,11 +133,12 @@ impl From<&LoadError> for ErrorReport {
 /// let text = image.segment(SegmentSpec::new(pf::R | pf::X, vec![0; 64]));
 /// image.symbol(SymbolSpec::function("cg_main_dsp", text, 0x20, 32));
 /// let exports = ExportTable::new();
-/// let prelinked = prelink_c7x(&PrelinkRequest::new(&image.build(), "lib0.out", &exports, &Target::am67a()))?;
+/// let file = image.build();
+/// let prelinked = prelink_c7x(&PrelinkRequest::new(&file, "lib0.out", &exports, &Target::am67a()))?;
 /// assert_eq!(prelinked.report.exports["cg_main_dsp"], 0x1_0200_0020);
 /// # Ok::<(), outboard_link::LoadError>(())
 /// ```
-pub fn prelink_c7x(request: &PrelinkRequest<'_>) -> Result<Prelinked, LoadError> {
+pub fn prelink_c7x<'f>(request: &PrelinkRequest<'f>) -> Result<Prelinked<'f>, LoadError> {
     let mut memory = PrelinkMemory::new(request.pool, request.staging, request.file.len());
     let load_request = LoadRequest {
         file: request.file,
@@ -160,11 +161,11 @@ pub fn prelink_c7x(request: &PrelinkRequest<'_>) -> Result<Prelinked, LoadError>
 }
 
 /// As [`load_with`], telling apart a memory that refuses to grow from one that is faulty.
-pub(crate) fn load_sparse(
-    request: &LoadRequest<'_>,
+pub(crate) fn load_sparse<'f>(
+    request: &LoadRequest<'f>,
     options: &LoadOptions<'_>,
     memory: &mut PrelinkMemory,
-) -> Result<LoadedModule, LoadError> {
+) -> Result<LoadedModule<'f>, LoadError> {
     match load_with(request, options, memory) {
         Err(LoadError::MemoryFault { len, .. }) if memory.over_budget => {
             Err(LoadError::OutOfMemory { index: 0, oom: memory.budget_exceeded(len) })
@@ -173,7 +174,7 @@ pub(crate) fn load_sparse(
     }
 }
 
-fn report(request: &PrelinkRequest<'_>, module: &LoadedModule, memory: &PrelinkMemory) -> PrelinkReport {
+fn report(request: &PrelinkRequest<'_>, module: &LoadedModule<'_>, memory: &PrelinkMemory) -> PrelinkReport {
     let header_entry = outboard_elf::Elf::parse(request.file).map_or(0, |elf| elf.header().entry);
     let segments = module.segments().iter().map(|segment| PrelinkedSegment {
         index: segment.index,
@@ -192,9 +193,9 @@ fn report(request: &PrelinkRequest<'_>, module: &LoadedModule, memory: &PrelinkM
     }
 }
 
-impl Prelinked {
+impl<'f> Prelinked<'f> {
     /// The module as loaded.
-    pub const fn module(&self) -> &LoadedModule {
+    pub const fn module(&self) -> &LoadedModule<'f> {
         &self.module
     }
 

@@ -72,12 +72,12 @@ pub fn load_into(
     exports: &ExportTable,
     options: &LoadOptions<'_>,
     memory: &mut dyn TargetMemory,
-) -> Result<LoadedModule, LoadError> {
-    load_with(&request(file, exports), options, memory)
+) -> Result<LoadedModule<'static>, LoadError> {
+    load_with(&request(file, exports), options, memory).map(LoadedModule::into_owned)
 }
 
 /// Loads into a fresh pool.
-pub fn loaded(file: &[u8], exports: &ExportTable) -> (LoadedModule, PoolMemory) {
+pub fn loaded(file: &[u8], exports: &ExportTable) -> (LoadedModule<'static>, PoolMemory) {
     let mut memory = pool();
     let module = load_into(file, exports, &LoadOptions::default(), &mut memory).unwrap_or_else(|e| panic!("{e}"));
     (module, memory)
@@ -136,10 +136,10 @@ impl Faulty {
     }
 
     /// Loads as the original does: read-only data always lies in the staging area.
-    pub fn load(&mut self, file: &[u8], exports: &ExportTable) -> Result<LoadedModule, LoadError> {
+    pub fn load(&mut self, file: &[u8], exports: &ExportTable) -> Result<LoadedModule<'static>, LoadError> {
         let request = LoadRequest { staging: Some(STAGING), ..request(file, exports) };
         let options = LoadOptions { read_only: ReadOnlyPlacement::AtStaging, ..LoadOptions::default() };
-        load_with(&request, &options, self)
+        load_with(&request, &options, self).map(LoadedModule::into_owned)
     }
 
     /// Nothing is claimed, and everything that was claimed was zero when it was released.
