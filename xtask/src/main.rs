@@ -10,6 +10,7 @@ mod python;
 mod run;
 mod setup;
 mod test;
+mod twins;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -56,6 +57,14 @@ enum Command {
     /// Builds every model of the sample (or all of them), calls it, compares, and holds the outcome against
     /// bindings/python/conformance-expected.txt. Ends with the counts: pass, unsupported_front_end, unsupported, wrong, crash.
     Onnx(onnx::Arguments),
+    /// Write stand-ins of GPSIMD images into a folder
+    ///
+    /// The images of all five generations, the fixed-load libraries of the eight cores, the host library that carries sixteen images and
+    /// the container with thirteen. They have every documented number of their originals and code of our own that runs.
+    Twins {
+        /// The folder, which is created
+        folder: PathBuf,
+    },
     /// Install what the other commands need, and nothing else
     Setup {
         #[command(flatten)]
@@ -69,6 +78,7 @@ fn main() -> ExitCode {
         Command::Test { miri, consent } => test::run(miri, &consent),
         Command::Fuzz { seconds } => fuzz::run(seconds),
         Command::Onnx(arguments) => onnx::run(&arguments),
+        Command::Twins { folder } => twins::run(&folder),
         Command::Setup { consent } => setup::everything(&consent),
     };
     match outcome {

@@ -20,6 +20,8 @@ pub(crate) struct Failure {
     help: String,
     /// What else a program may want to know about this kind.
     details: Vec<(&'static str, Value)>,
+    /// The command has printed a result that holds the failure.
+    told: bool,
 }
 
 /// The request is wrong.
@@ -102,7 +104,23 @@ impl Failure {
     }
 
     fn request(code: &'static str, kind: &'static str, message: String, help: String) -> Self {
-        Self { code, kind, exit: REQUEST, message, help, details: Vec::new() }
+        Self { code, kind, exit: REQUEST, message, help, details: Vec::new(), told: false }
+    }
+
+    /// A file that was judged bad, with the code of its page.
+    pub(crate) fn refused(code: &'static str, kind: &'static str, message: String) -> Self {
+        Self { exit: JUDGED, ..Self::request(code, kind, message, format!("`outboard explain {code}` tells more")) }
+    }
+
+    /// The same failure with something that a program may want to know.
+    pub(crate) fn with(mut self, key: &'static str, value: Value) -> Self {
+        self.details.push((key, value));
+        self
+    }
+
+    /// The same failure, whose JSON the command has printed itself.
+    pub(crate) fn told(self) -> Self {
+        Self { told: true, ..self }
     }
 
     /// The same failure with a file or option named in front.
@@ -155,6 +173,7 @@ impl From<Error> for Failure {
             message: format!("{error}{}", region_note(&error)),
             help: error.help(),
             details: details(&error),
+            told: false,
         }
     }
 }
@@ -211,6 +230,7 @@ impl From<&LoadError> for Failure {
             message: error.to_string(),
             help: format!("`outboard explain {}` tells more", error.code()),
             details: if symbols.is_empty() { Vec::new() } else { vec![("symbols", json!(symbols))] },
+            told: false,
         }
     }
 }
@@ -226,7 +246,7 @@ pub(crate) fn failure(failure: &Failure, json: bool) -> ExitCode {
     if failure.message.is_empty() {
         return ExitCode::from(failure.exit);
     }
-    if json {
+    if json && !failure.told {
         // Whoever has closed the pipe wants no more.
         let _ = result(&failure.json());
     }

@@ -22,6 +22,7 @@
 mod container;
 mod definition;
 mod error;
+mod file;
 pub mod fuzz;
 mod header;
 mod json;
@@ -38,8 +39,9 @@ mod unpack;
 pub use container::{Limits, Listing, Member, MemberKind, Neff};
 pub use definition::{DefVar, Definition, Engine, UcodeReference};
 pub use error::NeffError;
+pub use file::{DeviceFile, FileError, inspect_file, is_container};
 pub use header::{CUSTOM_OPS, HEADER_SIZE, NeffHeader, Packager, SUPPORTED_FEATURES, feature_names};
-pub use pack::{PackOptions, pack};
+pub use pack::{PackOptions, directory_members, pack};
 pub use profile::{Finding, custom_op_findings};
 pub use report::{GraphReport, NeffPart, NeffReport, VerifyReport, check_target, inspect, inspect_part, verify};
 pub use ucode_lib::{RuntimeVersion, UcodeFunction, UcodeLib, parse_ucode_lib};

@@ -1,6 +1,8 @@
 //! Writes containers.
 
+use std::fs;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use flate2::{Compression, GzBuilder};
 
@@ -85,4 +87,64 @@ pub fn pack(members: &[(String, Vec<u8>)], options: &PackOptions) -> Result<Vec<
     let mut file = header.encode().to_vec();
     file.extend(payload);
     Ok(file)
+}
+
+/// Most files of a directory that are packed.
+const FILES: usize = 16_384;
+
+/// The files of a directory as members: manifests of the top first, as packagers write them, then all others by name.
+///
+/// # Errors
+///
+/// A file that cannot be read, a link (it could lead out of the directory), a name that is no UTF-8, or more than 16,384 files.
+pub fn directory_members(directory: &Path) -> Result<Vec<(String, Vec<u8>)>, NeffError> {
+    let mut paths = Vec::new();
+    collect(directory, &mut paths)?;
+    let mut named = Vec::with_capacity(paths.len());
+    for path in paths {
+        let inside = path.strip_prefix(directory).unwrap_or(&path);
+        let parts: Option<Vec<&str>> = inside.components().map(|part| part.as_os_str().to_str()).collect();
+        let shown = || inside.to_string_lossy().into_owned();
+        let parts = parts.ok_or_else(|| NeffError::MemberName { name: shown(), problem: "is no UTF-8" })?;
+        named.push((parts.join("/"), path));
+    }
+    let rank = |name: &str| match MemberKind::of(name) {
+        MemberKind::Kelf => 0,
+        MemberKind::Graph => 1,
+        _ => 2,
+    };
+    named.sort_by(|(left, _), (right, _)| (rank(left), left).cmp(&(rank(right), right)));
+    named.into_iter().map(|(name, path)| Ok((name, fs::read(&path).map_err(at(&path))?))).collect()
+}
+
+fn at(path: &Path) -> impl Fn(std::io::Error) -> NeffError {
+    let path = path.display().to_string();
+    move |error| NeffError::Io { path: path.clone(), error }
+}
+
+/// Adds the files below a directory.
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), NeffError> {
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).map_err(at(&directory))? {
+            let entry = entry.map_err(at(&directory))?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(at(&directory))?);
+            if kind.is_dir() {
+                open.push(path);
+            } else if kind.is_file() {
+                files.push(path);
+            } else {
+                let name = path.display().to_string();
+                return Err(NeffError::MemberName {
+                    name,
+                    problem: "is a link or a device, and a container has files",
+                });
+            }
+            if files.len() > FILES || open.len() > FILES {
+                let value = files.len().max(open.len()) as u64;
+                return Err(NeffError::Limit { what: "the number of files", value, limit: FILES as u64 });
+            }
+        }
+    }
+    Ok(())
 }

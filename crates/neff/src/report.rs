@@ -16,7 +16,7 @@ use crate::{Finding, NeffError, RuntimeVersion, UcodeLib, custom_op_findings, fe
 
 /// A container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(tag = "kind", rename = "neff"))]
 pub struct NeffReport {
     /// `raw` or `gzip`.
     pub packager: &'static str,
@@ -78,6 +78,8 @@ pub struct VerifyReport {
     pub name: &'static str,
     /// What happened, for a person.
     pub message: String,
+    /// Generation that the model is for; `None` for any.
+    pub target: Option<String>,
     /// Members.
     pub members: usize,
     /// Hash of each library.
@@ -313,12 +315,14 @@ pub fn verify(file: &[u8], runtime: RuntimeVersion) -> Result<VerifyReport, Neff
         }
         Ok(())
     })?;
+    let target = graphs.target;
     let vars: Vec<DefVar> = graphs.definitions.into_iter().flat_map(|(_, graph)| graph.vars).collect();
     Ok(VerifyReport {
         status: "ok",
         code: 0,
         name: "NRT_SUCCESS",
         message: format!("{} members, hash and manifests are right", listing.members.len()),
+        target,
         members: listing.members.len(),
         libraries,
         warnings,
@@ -335,6 +339,7 @@ impl VerifyReport {
             code: error.code(),
             name: error.name(),
             message: error.to_string(),
+            target: None,
             members: 0,
             libraries: BTreeMap::new(),
             warnings: Vec::new(),
@@ -447,6 +452,17 @@ impl fmt::Display for NeffReport {
             writeln!(f, "\n{member}: {} trace hints", records.len())?;
         }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
+    }
+}
+
+impl fmt::Display for VerifyReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} ({}): {}", self.name, self.code, self.message)?;
+        for (name, sha256) in &self.libraries {
+            writeln!(f, "  library {name}, sha256 {sha256}")?;
+        }
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))?;
+        self.findings.iter().try_for_each(|finding| writeln!(f, "{}: {}", finding.code, finding.message))
     }
 }
 

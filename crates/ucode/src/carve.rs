@@ -12,7 +12,7 @@
 //! assert_eq!(found.images[12].name.as_deref(), Some("SUNDA_Q7_POOL_RELEASE_EXTISA_0"));
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use memchr::memmem;
@@ -216,14 +216,40 @@ fn grid(images: &[CarvedImage]) -> Vec<GridRow> {
     rows
 }
 
+/// A file that a report writes: its name and its bytes.
+pub type CarvedFile<'a> = (String, &'a [u8]);
+
 impl CarveReport {
-    /// A file name for an image: its name in lower case, or its offset.
+    /// The images, and the manifests that are not the placeholder, as files. `bytes` is what the report was made of.
+    ///
+    /// A name comes from the symbols of a library that nobody vouches for: what could leave a directory, or occurs twice, is
+    /// replaced by the offset.
     #[must_use]
-    pub fn file_name(&self, index: usize) -> Option<String> {
-        let image = self.images.get(index)?;
-        let name = image.name.as_deref().map(str::to_ascii_lowercase);
-        Some(name.map_or_else(|| format!("image_{:#x}.elf", image.offset), |name| format!("{name}.elf")))
+    pub fn files<'a>(&self, bytes: &'a [u8]) -> Vec<CarvedFile<'a>> {
+        let range = |offset: u64, size: u64| {
+            let start = usize::try_from(offset).ok()?;
+            bytes.get(start..start.checked_add(usize::try_from(size).ok()?)?)
+        };
+        let mut names = BTreeSet::new();
+        let mut files = Vec::with_capacity(self.images.len());
+        for image in &self.images {
+            let by_symbol = image.name.as_deref().filter(|name| plain(name)).map(str::to_ascii_lowercase);
+            let stem = by_symbol.filter(|name| !names.contains(name));
+            let stem = stem.unwrap_or_else(|| format!("image_{:#x}", image.offset));
+            names.insert(stem.clone());
+            files.extend(range(image.offset, image.size).map(|data| (format!("{stem}.elf"), data)));
+            let manifest = image.json.as_ref().filter(|json| !json.dummy);
+            let manifest = manifest.and_then(|json| range(json.offset, json.size));
+            files.extend(manifest.map(|data| (format!("{stem}.json"), data)));
+        }
+        files
     }
+}
+
+/// Whether a name can be the name of a file.
+fn plain(name: &str) -> bool {
+    let own = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("image_0x"));
+    !own && (1..=100).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 impl fmt::Display for CarveReport {

@@ -1,6 +1,7 @@
 //! What `outboard prelink` prints about an image, as data.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use outboard_link::pi::{PrelinkError, Prelinked, UcplHeader};
 
@@ -98,5 +99,23 @@ impl PrelinkReport {
             relocations: BTreeMap::new(),
             warnings: Vec::new(),
         }
+    }
+}
+
+impl fmt::Display for PrelinkReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code, name, message, .. } = self;
+        writeln!(f, "{name} ({code}): {message}")?;
+        if let Some(UcplFields { code_seg_len, data_seg_off, data_seg_len, init, fini, start_sym }) = self.ucpl {
+            writeln!(f, "  code {code_seg_len:#x} bytes, data {data_seg_len:#x} bytes at {data_seg_off:#x}")?;
+            writeln!(f, "  init {init:#x}, fini {fini:#x}, start {start_sym:#x}")?;
+        }
+        if let Some(sha256) = &self.sha256 {
+            writeln!(f, "  sha256 {sha256}")?;
+        }
+        for (name, count) in &self.relocations {
+            writeln!(f, "  {count:>6} {name}")?;
+        }
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
     }
 }

@@ -93,9 +93,36 @@ fn images_are_found_at_any_offset_of_any_blob_and_false_starts_are_counted() {
     assert_eq!((report.rejected, report.unique), (1, 1));
     assert_eq!(report.images[0].json.as_ref().unwrap().offset, start + 0x1500);
     assert_eq!((report.images[0].name.clone(), report.grid.len()), (None, 0));
-    assert_eq!(report.file_name(1).unwrap(), "image_0x1545.elf");
+    assert_eq!(report.files(&blob)[1].0, "image_0x1545.elf");
     let cut = &blob[..blob.len() - 1];
     assert_eq!(carve(cut).images.len(), 1, "an image that ends early is none");
+}
+
+#[test]
+fn carved_files_carry_the_names_and_manifests_of_their_library() {
+    let library = twins::container();
+    let files = carve(&library).files(&library);
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names.len(), 14, "thirteen images and the one manifest that is no placeholder: {names:?}");
+    let at = |name: &str| files.iter().find(|(file, _)| file == name).unwrap().1;
+    assert_eq!(at("sunda_q7_pool_release_extisa_0.elf"), twins::image("sunda_0").unwrap());
+    let manifest = at("sunda_q7_pool_release_extisa_0.json");
+    assert_eq!((manifest.len(), &manifest[..11]), (0x6c0, &b"{\"library\":"[..]));
+}
+
+#[test]
+fn a_name_that_leaves_the_directory_or_occurs_twice_becomes_an_offset() {
+    let library = twins::container();
+    let mut report = carve(&library);
+    for (index, name) in ["../../x", "/etc/passwd", "a/b", "", "image_0x0", "A", "a", "tab\t"].iter().enumerate() {
+        report.images[index].name = Some((*name).to_owned());
+    }
+    let files = report.files(&library);
+    let names: BTreeSet<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names.len(), files.len(), "every name once");
+    assert!(names.contains("a.elf"));
+    assert!(names.iter().all(|name| !name.contains(['/', '\t']) && !name.starts_with('.')), "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.starts_with("image_0x")).count(), 7);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod bench;
 mod board;
 mod board_env;
+mod carve;
 mod check;
 mod completions;
 mod device;
@@ -13,8 +14,10 @@ mod explain;
 mod exports;
 mod inputs;
 mod inspect;
+mod neff;
 mod ping;
 mod prelink;
+mod resident;
 mod run;
 mod steps;
 mod watch;
@@ -39,6 +42,9 @@ pub(crate) enum Command {
     Weights(weights::Args),
     Exports(exports::Args),
     Prelink(prelink::Args),
+    Carve(carve::Args),
+    Resident(resident::Args),
+    Neff(neff::Args),
     Bench(bench::Args),
     Disasm(xtensa::DisasmArgs),
     Asm(xtensa::AsmArgs),
@@ -72,6 +78,9 @@ impl Command {
             Self::Weights(args) => args.json,
             Self::Exports(args) => args.json,
             Self::Prelink(args) => args.json,
+            Self::Carve(args) => args.json,
+            Self::Resident(args) => args.json,
+            Self::Neff(args) => args.wants_json(),
             Self::Bench(args) => args.wants_json(),
             Self::Disasm(args) => args.json,
             Self::Devices(args) => args.json,
@@ -101,6 +110,9 @@ pub(crate) fn execute(command: Command, matches: &ArgMatches) -> Result<(), Fail
         Command::Weights(args) => weights::execute(&args),
         Command::Exports(args) => exports::execute(&args),
         Command::Prelink(args) => prelink::execute(&args),
+        Command::Carve(args) => carve::execute(&args),
+        Command::Resident(args) => resident::execute(&args),
+        Command::Neff(args) => neff::execute(&args),
         Command::Bench(args) => bench::execute(&args, matches.subcommand_matches("bench")),
         Command::Disasm(args) => xtensa::disasm(&args),
         Command::Asm(args) => xtensa::asm(&args),

@@ -1,40 +1,24 @@
-//! `outboard prelink FILE`: load a C7x module at given addresses, without a device, and report every byte.
+//! The part of `outboard prelink` that loads C7x modules.
 
-use super::exports::offered;
-use super::read_file;
+use super::super::exports::offered;
+use super::super::{Staged, address};
 use crate::report::{self, Failure};
 use outboard_link::export_sets::ExportSets;
 use outboard_link::prelink::{PrelinkReport, PrelinkRequest, Prelinked, prelink_c7x};
 use outboard_link::target::{Region, Target};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Load a C7x module at given addresses, without a device.
-///
-/// Segments are placed as the original firmware does: copied ones go to the pool in header order and steps of 128 bytes, read-only ones
-/// stay at staging address + file offset. The report has each segment's hash, every exported address and the relocations by type.
+/// What only C7x modules need.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  outboard prelink lib0.out --json
-  outboard prelink lib0.out --pool 0x102000000 --staging 0xC0000000 --exports exports.json -o image.bin
-
-A file of exports is {\"NAME\": ADDRESS, ...} or {\"symbols\": [[NAME, ADDRESS], ...]}; addresses are numbers or text like
-\"0xa2200000\".")]
-pub(crate) struct Args {
-    /// The module.
-    file: PathBuf,
-
-    /// The device it is for.
-    #[arg(long, value_enum, default_value_t = TargetName::C7x)]
-    target: TargetName,
-
+#[command(next_help_heading = "C7x")]
+pub(super) struct C7xOptions {
     /// Device address of the pool that segments are copied to.
-    #[arg(long, value_name = "ADDRESS", value_parser = super::address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pool: Option<u64>,
 
     /// Device address at which the file lies.
-    #[arg(long, value_name = "ADDRESS", value_parser = super::address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     staging: Option<u64>,
 
     /// What the device offers: the name of an export set, or a JSON file of symbols.
@@ -48,41 +32,38 @@ pub(crate) struct Args {
     /// Refuse branch targets whose low bits the instruction would drop.
     #[arg(long)]
     strict: bool,
-
-    /// Write the memory image of the pool.
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Print JSON on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum TargetName {
-    /// The C7x of a TI AM67A / J722S.
-    #[value(alias = "am67a")]
-    C7x,
+impl C7xOptions {
+    /// The first of these options that is given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--pool", self.pool.is_some()),
+            ("--staging", self.staging.is_some()),
+            ("--exports", self.exports.is_some()),
+            ("--base", !self.base.is_empty()),
+            ("--strict", self.strict),
+        ];
+        options.iter().find(|(_, given)| *given).map(|(name, _)| *name)
+    }
 }
 
 fn base(text: &str) -> Result<(usize, u64), String> {
     let (index, place) = text.split_once('=').ok_or("write it as 1=0x102000000")?;
     let index = index.parse().map_err(|_| format!("`{index}` is no position of a segment"))?;
-    Ok((index, super::address(place)?))
+    Ok((index, address(place)?))
 }
 
-pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
-    let file = read_file(&args.file)?;
-    let TargetName::C7x = args.target;
-    let target = Target::am67a();
-    let exports = offered(args.exports.as_deref(), &file, &ExportSets::builtin())?;
+pub(super) fn execute(args: &super::Args, file: &[u8]) -> Result<(), Failure> {
+    let (options, target) = (&args.c7x, Target::am67a());
+    let exports = offered(options.exports.as_deref(), file, &ExportSets::builtin())?;
     let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy().into_owned();
-    let mut request = PrelinkRequest::new(&file, &name, &exports, &target);
-    request.strict = args.strict;
-    request.bases = &args.base;
+    let mut request = PrelinkRequest::new(file, &name, &exports, &target);
+    request.strict = options.strict;
+    request.bases = &options.base;
     let moved = |region: Region, address: Option<u64>| Region { address: address.unwrap_or(region.address), ..region };
-    request.pool = moved(request.pool, args.pool);
-    request.staging = moved(request.staging, args.staging);
+    request.pool = moved(request.pool, options.pool);
+    request.staging = moved(request.staging, options.staging);
     let prelinked = prelink_c7x(&request).map_err(|error| Failure::from(&error))?;
     if let Some(path) = &args.output {
         let start = write(path, &prelinked)?;
@@ -97,7 +78,7 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
 
 /// Writes the image beside its destination and gives it its name when it is complete.
 fn write(path: &Path, prelinked: &Prelinked<'_>) -> Result<u64, Failure> {
-    let mut staged = super::Staged::create(path)?;
+    let mut staged = Staged::create(path)?;
     let mut failed = None;
     let start = prelinked.write_image(&mut |piece| {
         if failed.is_none() {

@@ -1,45 +1,11 @@
-//! `outboard inspect FILE`: what is in a module, an object or a firmware.
+//! The page that a person reads about an ELF file.
 
-use super::read_file;
-use crate::report::{self, Failure};
-use outboard_link::LoadError;
-use outboard_link::inspect::{Inspection, SymbolInfo, SymbolList, inspect};
+use outboard_link::inspect::{Inspection, SymbolInfo, SymbolList};
 use outboard_link::resource_table::ResourceTable;
-use serde_json::json;
 use std::fmt::Write;
-use std::path::PathBuf;
-
-/// Show what is in a module, an object or a firmware.
-///
-/// Any ELF file of TI C7x, Xtensa, x86-64 or AArch64 is shown: its header, its segments and where a loader would put them, dynamic
-/// tags, imports and exports, relocations by type, notes. Parts that cannot be read are named, and the rest is shown.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  outboard inspect lib0.out
-  outboard inspect lib0.out --json | jq .imports.symbols[].name")]
-pub(crate) struct Args {
-    /// The file.
-    file: PathBuf,
-
-    /// Print JSON on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
-    let file = read_file(&args.file)?;
-    let name = args.file.display().to_string();
-    let found = inspect(&file).map_err(|error| Failure::from(&LoadError::from(error)).about(&name))?;
-    if args.json {
-        let found = serde_json::to_value(&found).map_err(|error| Failure::internal(&error))?;
-        return report::result(&json!({"status": "ok", "file": name, "inspection": found}));
-    }
-    report::print(&text(&name, &found))
-}
 
 /// The page a person reads.
-fn text(name: &str, found: &Inspection) -> String {
+pub(super) fn text(name: &str, found: &Inspection) -> String {
     let header = &found.header;
     let mut page = format!(
         "{name}: {} bytes, {}-bit {} {} ({}), entry {:#x}, flags {:#x}\n",

@@ -1,0 +1,346 @@
+//! GPSIMD files as programs see them: `inspect`, `carve`, `resident`, `prelink --target gpsimd` and `neff`, on twins.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use outboard_neff::metaneff::{MetaNeff, MetaTensor};
+use outboard_neff::seq::{Instruction, ModifyPoolConfig};
+use outboard_ucode::twins;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{PROGRAM, code, json, outboard, stderr, stdout};
+use tempfile::TempDir;
+
+/// A folder with the twins that a test names.
+fn folder(images: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in images {
+        std::fs::write(folder.path().join(format!("{name}.elf")), twins::image(name).unwrap()).unwrap();
+    }
+    folder
+}
+
+fn write(folder: &TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Where a golden file, typed from the tables of the reference, and a report disagree; `null` is a number that is ours.
+fn disagreements(path: &str, golden: &Value, found: &Value, list: &mut Vec<String>) {
+    match (golden, found) {
+        (Value::Null, _) => {}
+        (Value::String(text), Value::Null) if text == "$null" => {}
+        (Value::Object(golden), Value::Array(found)) => {
+            let first = golden.get("$starts_with").and_then(Value::as_array);
+            for (index, golden) in first.into_iter().flatten().enumerate() {
+                disagreements(&format!("{path}[{index}]"), golden, &found[index], list);
+            }
+            if golden["$length"] != found.len() {
+                list.push(format!("{path}: {} entries", found.len()));
+            }
+        }
+        (Value::Object(golden), Value::Object(found)) if golden.len() == found.len() => {
+            for (key, golden) in golden {
+                disagreements(&format!("{path}.{key}"), golden, &found[key], list);
+            }
+        }
+        (Value::Array(golden), Value::Array(found)) if golden.len() == found.len() => {
+            for (index, (golden, found)) in golden.iter().zip(found).enumerate() {
+                disagreements(&format!("{path}[{index}]"), golden, found, list);
+            }
+        }
+        _ if golden == found => {}
+        _ => list.push(format!("{path}: {found}, expected {golden}")),
+    }
+}
+
+#[test]
+fn inspect_of_the_ground_truth_twin_prints_the_golden_json() {
+    let folder = folder(&["cayman_0", "cayman_1"]);
+    let golden: Value = serde_json::from_str(include_str!("../../ucode/tests/data/cayman_0.inspect.json")).unwrap();
+    let against = |file: &str| {
+        let ran = outboard(folder.path(), &["inspect", file, "--json"]);
+        assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+        let page = json(&ran);
+        assert_eq!((&page["status"], &page["file"]), (&json!("ok"), &json!(file)));
+        let mut list = Vec::new();
+        disagreements("inspection", &golden, &page["inspection"], &mut list);
+        list
+    };
+    assert_eq!(against("cayman_0.elf"), Vec::<String>::new());
+    assert!(against("cayman_1.elf").len() > 10, "another image has other numbers");
+}
+
+#[test]
+fn inspect_decides_by_the_shape_of_the_file() {
+    let folder = folder(&["cayman_0", "sunda_0"]);
+    let at = folder.path();
+    write(&folder, "builtin_cpu3.so", &twins::fixed_load_library(3).unwrap());
+    let mut ucpl = vec!["prelink", "cayman_0.elf", "-o", "c0.ucpl"];
+    assert_eq!(code(&outboard(at, &ucpl)), 0);
+    ucpl.clear();
+    write(&folder, "add.s", b".text\n.global f\nf:\n entry a1, 32\n retw\n");
+    assert_eq!(code(&outboard(at, &["asm", "add.s", "-o", "add.o"])), 0);
+    let object = std::fs::read(at.join("add.o")).unwrap();
+    let archive = [b"!<arch>\n".to_vec(), archive_member("add.o/", &object)].concat();
+    write(&folder, "lib.a", &archive);
+    let stream = Instruction::ModifyPoolConfig(ModifyPoolConfig::load(0x40_1234_5000, 3, 0x73cc)).encode();
+    write(&folder, "pool.bin", &stream);
+    write(&folder, "ucode_lib.json", MANIFEST.as_bytes());
+    let tensor = MetaTensor { name: "input0".to_owned(), shape: vec![1, 32], ..MetaTensor::default() };
+    let message = MetaNeff { input_tensors: vec![tensor], ..MetaNeff::default() };
+    write(&folder, "model.metaneff", &message.encode());
+    model(&folder, "model");
+    assert_eq!(code(&outboard(at, &["neff", "pack", "model", "-o", "model.neff"])), 0);
+    let shapes = [
+        ("cayman_0.elf", "pi", "PI image"),
+        ("sunda_0.elf", "pi", "Kernel table"),
+        ("builtin_cpu3.so", "fll", "Fixed-load library for core 3"),
+        ("c0.ucpl", "ucpl", "start 0x1d610"),
+        ("add.o", "object", "Relocatable object"),
+        ("lib.a", "archive", "add.o"),
+        ("pool.bin", "stream", "MODIFY_POOL_CONFIG"),
+        ("ucode_lib.json", "ucode_lib", "0x85/0"),
+        ("model/sg00/def.json", "definition", "output"),
+        ("model.metaneff", "metaneff", "input0"),
+        ("model.neff", "neff", "ucode_lib.json"),
+    ];
+    for (file, kind, text) in shapes {
+        let ran = outboard(at, &["inspect", file, "--json"]);
+        assert_eq!((code(&ran), &json(&ran)["inspection"]["kind"]), (0, &json!(kind)), "{file}: {}", stderr(&ran));
+        let page = outboard(at, &["inspect", file]);
+        assert!(stdout(&page).contains(text), "{file}: {}", stdout(&page));
+    }
+}
+
+/// One member of an archive.
+fn archive_member(name: &str, data: &[u8]) -> Vec<u8> {
+    let head = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, data.len());
+    [head.as_bytes(), data, if data.len() % 2 == 1 { b"\n" } else { b"" }].concat()
+}
+
+#[test]
+fn a_program_of_neither_shape_is_shown_as_an_elf_file_and_refused_by_the_prelinker() {
+    let folder = folder(&["cayman_0"]);
+    let mut image = twins::image("cayman_0").unwrap();
+    // The data segment loses its write flag.
+    image[0x34 + 32 + 24] = 5;
+    write(&folder, "odd.elf", &image);
+    let shown = outboard(folder.path(), &["inspect", "odd.elf", "--json"]);
+    assert_eq!(code(&shown), 0);
+    assert_eq!(json(&shown)["inspection"]["header"]["machine"]["value"], 94, "{}", stdout(&shown));
+    for expectation in ["PI", "fixed"] {
+        assert!(stderr(&shown).contains(expectation), "both expectations are named: {}", stderr(&shown));
+    }
+    let refused = outboard(folder.path(), &["prelink", "odd.elf", "--target", "gpsimd", "--json", "-o", "x.ucpl"]);
+    assert_eq!(code(&refused), 3);
+    let page = json(&refused);
+    assert_eq!((&page["status"], &page["code"], &page["name"]), (&json!("error"), &json!(7), &json!("NOT_SPLITLOAD")));
+    assert!(stderr(&refused).starts_with("error[OB0604]: odd.elf: NOT_SPLITLOAD (7): "), "{}", stderr(&refused));
+    assert!(!folder.path().join("x.ucpl").exists(), "nothing is staged");
+}
+
+#[test]
+fn prelink_prints_the_documented_json_and_writes_the_worked_image() {
+    let folder = folder(&["cayman_0"]);
+    let ran = outboard(
+        folder.path(),
+        &["prelink", "cayman_0.elf", "--target", "gpsimd", "--core-kind", "cayman", "-o", "c0.ucpl", "--json"],
+    );
+    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    let page = json(&ran);
+    assert_eq!(
+        (&page["status"], &page["code"], &page["name"], &page["staged_size"]),
+        (&json!("ok"), &json!(0), &json!("XTLIB_NO_ERR"), &json!(0x73cc))
+    );
+    let fields = json!({"code_seg_len": 0x6f20, "data_seg_off": 0x6f40, "data_seg_len": 0x48c,
+        "init": 0x1_8000, "fini": 0x1_ef10, "start_sym": 0x1_d610});
+    assert_eq!(page["ucpl"], fields);
+    let counts =
+        json!({"R_XTENSA_NONE": 8, "R_XTENSA_RELATIVE": 30, "R_XTENSA_SLOT0_ALT": 101, "R_XTENSA_SLOT0_OP": 101});
+    assert_eq!(page["relocations"], counts);
+    let staged = std::fs::read(folder.path().join("c0.ucpl")).unwrap();
+    assert_eq!(staged.len(), 0x73cc);
+    let header = "55 43 50 4C 20 00 00 00 20 6F 00 00 40 6F 00 00 8C 04 00 00 00 80 01 00 10 EF 01 00 10 D6 01 00";
+    let header: Vec<u8> = header.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+    assert_eq!(staged[..32], header);
+    assert_eq!(page["sha256"], outboard_ucode::inspect::sha256(&staged));
+    let again = outboard(folder.path(), &["prelink", "c0.ucpl", "--json"]);
+    assert_eq!((code(&again), &json(&again)["name"]), (3, &json!("OUTBOARD_ALREADY_PRELINKED")));
+    let text = outboard(folder.path(), &["prelink", "cayman_0.elf"]);
+    assert!(stdout(&text).contains("start 0x1d610"), "the file says which device it is for: {}", stdout(&text));
+}
+
+#[test]
+fn prelink_takes_options_of_the_device_only() {
+    let folder = folder(&["cayman_1"]);
+    let run = |args: &[&str]| outboard(folder.path(), &[&["prelink", "cayman_1.elf"], args].concat());
+    for kind in ["mariana", "mariana-plus", "29", "0x25"] {
+        assert_eq!(code(&run(&["--core-kind", kind])), 0, "{kind}");
+    }
+    let sunda = run(&["--core-kind", "sunda"]);
+    assert!(code(&sunda) == 0 && stderr(&sunda).contains("registers libraries of this core as they are"));
+    let unknown = run(&["--core-kind", "tonga"]);
+    assert!(code(&unknown) == 1 && stderr(&unknown).contains("cayman (13)"), "{}", stderr(&unknown));
+    let foreign = run(&["--pool", "0x1000"]);
+    assert!(code(&foreign) == 1 && stderr(&foreign).contains("--pool means nothing for a GPSIMD image"));
+    let foreign = run(&["--target", "c7x", "--compatible"]);
+    assert!(code(&foreign) == 1 && stderr(&foreign).contains("--compatible means nothing for a C7x module"));
+    assert_eq!(code(&run(&["--align", "0x2000"])), 0);
+    assert_eq!(code(&run(&["--align", "sections", "--compatible"])), 0);
+    let wrong = run(&["--align", "3"]);
+    assert_eq!((code(&wrong), stdout(&wrong)), (3, String::new()), "{}", stderr(&wrong));
+    write(&folder, "slots.toml", b"[[slot]]\nslot = 0\n");
+    let slots = run(&["--flix", "slots.toml"]);
+    assert!(code(&slots) == 1 && stderr(&slots).contains("slot 0: `format`"), "{}", stderr(&slots));
+}
+
+#[test]
+fn carve_prints_the_grid_and_writes_the_images() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "libhost.so", &twins::host_library());
+    let ran = outboard(folder.path(), &["carve", "libhost.so", "-o", "images", "--json"]);
+    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    let page = json(&ran);
+    assert_eq!((page["images"].as_array().unwrap().len(), &page["unique"]), (16, &json!(12)));
+    let generations: Vec<&str> =
+        page["grid"].as_array().unwrap().iter().map(|row| row["generation"].as_str().unwrap()).collect();
+    assert_eq!(generations, ["cayman", "mariana", "mariana_plus", "maverick"]);
+    assert!(page["grid"].as_array().unwrap().iter().all(|row| row["libraries"].as_array().unwrap().len() == 4));
+    assert_eq!(names(&folder.path().join("images")).len(), 16);
+    let carved = std::fs::read(folder.path().join("images/maverick_q7_pool_perf_extisa_2.elf")).unwrap();
+    assert_eq!(carved, twins::image("maverick_2").unwrap());
+    let text = stdout(&outboard(folder.path(), &["carve", "libhost.so"]));
+    assert!(text.contains("16 device images, 12 different") && text.contains("mariana_plus"), "{text}");
+    write(&folder, "empty.bin", b"nothing here");
+    assert_eq!(code(&outboard(folder.path(), &["carve", "empty.bin"])), 3);
+}
+
+#[test]
+fn resident_picks_by_core_flavor_and_library_and_fails_with_the_originals_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "libhost.so", &twins::host_library());
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(PROGRAM);
+        command.current_dir(folder.path()).args(["resident", "libhost.so"]).args(args);
+        command.env_remove("NEURON_UCODE_FLAVOR").env_remove("NRT_UCODE_UNSTABLE_LIBRARY_FLAG_CPTC_DECODE");
+        command.envs(variables.iter().copied()).output().unwrap()
+    };
+    let picked = run(&["--core-kind", "cayman", "-o", "c0.elf", "--json"], &[]);
+    assert_eq!((code(&picked), &json(&picked)["library"]), (0, &json!(0)), "{}", stderr(&picked));
+    assert_eq!(std::fs::read(folder.path().join("c0.elf")).unwrap(), twins::image("cayman_0").unwrap());
+    let decoder = run(&["--core-kind", "21", "--json"], &[("NRT_UCODE_UNSTABLE_LIBRARY_FLAG_CPTC_DECODE", "1")]);
+    assert_eq!((&json(&decoder)["library"], &json(&decoder)["offset"]), (&json!(3), &json!(0x59_5ae0)));
+    let failing = |args: &[&str], variables: &[(&str, &str)], result: u64| {
+        let ran = run(&[args, &["--json", "-o", "none.elf"]].concat(), variables);
+        assert_eq!((code(&ran), &json(&ran)["result"]), (3, &json!(result)), "{args:?}: {}", stderr(&ran));
+        assert!(stderr(&ran).starts_with("error[OB0620]: "), "{}", stderr(&ran));
+    };
+    failing(&["--core-kind", "cayman"], &[("NEURON_UCODE_FLAVOR", "DEBUG")], 2);
+    failing(&["--core-kind", "cayman", "--flavor", "test", "--lib", "0"], &[], 2);
+    failing(&["--core-kind", "sunda"], &[], 3);
+    failing(&["--core-kind", "cayman", "--lib", "4"], &[], 100);
+    assert!(!folder.path().join("none.elf").exists());
+    let unknown = run(&["--core-kind", "12"], &[]);
+    assert!(code(&unknown) == 1 && stderr(&unknown).contains("unknown core kind `12`"), "{}", stderr(&unknown));
+}
+
+const MANIFEST: &str = r#"{"ucode_lib":[{"library":"ops.so","ulib_to_ucode_version":"1.21.1.0","total_cpus":1,"cpu_id":0,
+ "functions":[{"name":"relu","opcode":133,"sub_opcode":0}]}]}"#;
+
+/// The files of a model with one custom operation.
+fn model(folder: &TempDir, name: &str) {
+    let put = |file: &str, bytes: &[u8]| write(folder, &format!("{name}/{file}"), bytes);
+    put("kelf-a.json", br#"{"graphs":[{"definition":"sg00/def.json","name":"sg00"}],"version":"0.5","target":"v2"}"#);
+    put("neff.json", b"{}");
+    put(
+        "sg00/def.json",
+        br#"{"name":"g","var":{"x":{"var_id":0,"type":"input","size":4},"y":{"var_id":1,"type":"output","size":4}},
+        "ucode_lib":"ucode_lib.json"}"#,
+    );
+    put("ucode_lib.json", MANIFEST.as_bytes());
+    put("ops.so", &twins::fixed_load_library(0).unwrap());
+}
+
+#[test]
+fn a_model_is_packed_listed_verified_and_unpacked_to_the_same_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    model(&folder, "model");
+    for raw in [&[][..], &["--raw"]] {
+        let pack = [&["neff", "pack", "model", "-o", "m.neff", "--name", "relu", "--json"][..], raw].concat();
+        let packed = outboard(at, &pack);
+        assert_eq!((code(&packed), &json(&packed)["members"]), (0, &json!(5)), "{}", stderr(&packed));
+        let listed = json(&outboard(at, &["neff", "ls", "m.neff", "--json"]));
+        let members: Vec<&str> =
+            listed["members"].as_array().unwrap().iter().map(|member| member["name"].as_str().unwrap()).collect();
+        assert_eq!(members, ["kelf-a.json", "neff.json", "ops.so", "sg00/def.json", "ucode_lib.json"]);
+        let verified = outboard(at, &["neff", "verify", "m.neff", "--generation", "sunda", "--json"]);
+        let page = json(&verified);
+        assert_eq!((code(&verified), &page["name"], &page["target"]), (0, &json!("NRT_SUCCESS"), &json!("sunda")));
+        let warnings = page["warnings"].to_string();
+        assert!(!warnings.contains("custom_ops"), "the feature bit of custom operations is set: {warnings}");
+        let shown = json(&outboard(at, &["inspect", "m.neff", "--json"]));
+        assert_eq!(shown["inspection"]["features"], json!(["custom_ops"]));
+    }
+    let unpacked = outboard(at, &["neff", "unpack", "m.neff", "-o", "out"]);
+    assert_eq!(code(&unpacked), 0, "{}", stderr(&unpacked));
+    assert_eq!(stdout(&unpacked).lines().count(), 5);
+    let same = |file: &str| {
+        std::fs::read(at.join("out").join(file)).unwrap() == std::fs::read(at.join("model").join(file)).unwrap()
+    };
+    assert!(["kelf-a.json", "sg00/def.json", "ops.so"].iter().all(|file| same(file)));
+    let again = outboard(at, &["neff", "unpack", "m.neff", "-o", "out"]);
+    assert!(code(&again) == 1 && stderr(&again).contains("OB0503"), "nothing is overwritten: {}", stderr(&again));
+}
+
+#[test]
+fn a_damaged_container_is_refused_with_the_originals_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    model(&folder, "model");
+    assert_eq!(code(&outboard(at, &["neff", "pack", "model", "-o", "m.neff"])), 0);
+    let good = std::fs::read(at.join("m.neff")).unwrap();
+    let changed = |offset: usize, bytes: &[u8]| {
+        let mut file = good.clone();
+        file[offset..offset + bytes.len()].copy_from_slice(bytes);
+        file
+    };
+    let cases = [
+        ("short", good[..1000].to_vec(), 2, "OB0640"),
+        ("version", changed(0x18, &[3]), 10, "OB0641"),
+        ("packager", changed(0, &[3]), 10, "OB0641"),
+        ("feature", changed(0x223, &[0x40]), 10, "OB0642"),
+        ("hash", changed(0xac, &[0, 0, 0, 0]), 2, "OB0643"),
+        ("payload", changed(0x410, &[0xff; 8]), 2, "OB0643"),
+    ];
+    for (name, file, result, page) in cases {
+        write(&folder, "bad.neff", &file);
+        let ran = outboard(at, &["neff", "verify", "bad.neff", "--json"]);
+        assert_eq!((code(&ran), &json(&ran)["code"]), (3, &json!(result)), "{name}: {}", stdout(&ran));
+        assert!(stderr(&ran).starts_with(&format!("error[{page}]: bad.neff: ")), "{name}: {}", stderr(&ran));
+    }
+    std::fs::remove_file(at.join("model/ops.so")).unwrap();
+    assert_eq!(code(&outboard(at, &["neff", "pack", "model", "-o", "less.neff"])), 0);
+    let missing = outboard(at, &["neff", "verify", "less.neff", "--json"]);
+    assert_eq!((code(&missing), &json(&missing)["name"]), (3, &json!("OUTBOARD_MISSING_MEMBER")));
+    let other = outboard(at, &["neff", "verify", "m.neff", "--generation", "cayman"]);
+    assert!(code(&other) == 3 && stderr(&other).contains("for sunda, the device is cayman"), "{}", stderr(&other));
+    let legacy = outboard(at, &["neff", "verify", "m.neff", "--generation", "cayman", "--allow-legacy"]);
+    assert_eq!(code(&legacy), 0, "{}", stderr(&legacy));
+    std::os::unix::fs::symlink("/etc/passwd", at.join("model/link")).unwrap();
+    let link = outboard(at, &["neff", "pack", "model", "-o", "link.neff"]);
+    assert!(code(&link) == 3 && stderr(&link).contains("is a link or a device"), "{}", stderr(&link));
+    let none = outboard(at, &["neff", "pack", "nowhere", "-o", "x.neff"]);
+    assert_eq!(code(&none), 1);
+}
