@@ -145,6 +145,12 @@ int c7x_client_infer_n(c7x_client_t *client, uint32_t handle, uint32_t model_id,
  * is unloaded. NULL when there is no room; fixes the capacity. */
 void *c7x_client_create_input(c7x_client_t *client, uint32_t handle, size_t bytes);
 
+/* Outboard: who owns a piece made by c7x_client_create_input. Nothing needs to be said: every call synchronises what it uses. A program
+ * that says it is held to it: a piece that was handed over once is refused by calls while the host owns it (-EBUSY), and so is handing
+ * over what the device owns and taking back what the host owns. -EINVAL: `data` does not begin such a piece. */
+int c7x_client_hand_over(c7x_client_t *client, const void *data);
+int c7x_client_take_back(c7x_client_t *client, const void *data);
+
 /* Outboard: what the last failed function of this thread had to say, never NULL; lasts until the next one fails. */
 const char *c7x_last_error(void);
 

@@ -499,6 +499,26 @@ pub unsafe extern "C" fn c7x_client_create_input(client: *mut c7x_client, handle
     place.cast()
 }
 
+/// Gives a piece of the input buffer to the device. From then on, calls refuse it while the host owns it.
+///
+/// # Safety
+/// `client` is NULL or open. `data` is only compared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn c7x_client_hand_over(client: *mut c7x_client, data: *const c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { with_client(client, "hand_over", |client| client.hand_over(data.addr())) }
+}
+
+/// Gives a piece of the input buffer that was handed over to the host again.
+///
+/// # Safety
+/// As [`c7x_client_hand_over`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn c7x_client_take_back(client: *mut c7x_client, data: *const c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { with_client(client, "take_back", |client| client.take_back(data.addr())) }
+}
+
 /// The text of a number.
 #[unsafe(no_mangle)]
 pub extern "C" fn c7x_strerror(number: c_int) -> *const c_char {

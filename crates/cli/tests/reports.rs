@@ -5,7 +5,7 @@
 mod support;
 
 use outboard_host::{Error, Input, RunOptions, Session, SessionOptions, SimOptions, simulated};
-use outboard_tensor::Tensor;
+use outboard_tensor::{DType, Tensor};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -271,6 +271,7 @@ fn e14_e15_the_same_program_runs_with_caches_that_are_not_coherent() {
         let x = floats("3", &[f32::from(round); 3]);
         let buffer = session.input(&echo, x.dtype(), x.shape().clone()).unwrap();
         session.input_bytes_mut(&buffer).unwrap().copy_from_slice(x.bytes());
+        let buffer = session.hand_over(buffer).unwrap();
         assert_eq!(session.run(&echo, &[Input::from(&buffer)]).unwrap().to_tensor(0), Some(x.clone()));
         assert_eq!(session.run(&echo, &[Input::from(&x)]).unwrap().to_tensor(0), Some(x));
     }
@@ -279,23 +280,81 @@ fn e14_e15_the_same_program_runs_with_caches_that_are_not_coherent() {
 #[test]
 fn p13_a_missing_sync_shows_stale_bytes_when_caches_are_not_coherent() {
     use outboard_host::{Event, Transport, Wait};
-    use outboard_wire::{DynLoad, Header, SharedMap, Status};
+    use outboard_wire::{DynLoad, DynLoadReply, Infer, InferFlags, InferReply, SharedMap, Status, TensorDesc};
     use zerocopy::IntoBytes;
     let mut transport = simulated(incoherent()).unwrap();
     transport.start(&Wait::start("the device", LONG)).unwrap();
     let mut staging = transport.allocate(SharedMap::STAGING.size + SharedMap::KV.size).unwrap();
     let file = std::fs::read(module("echo.c")).unwrap();
     staging.write(0, &file).unwrap();
-    let mut load = |synced: bool| {
-        if synced {
-            transport.hand_over(&staging).unwrap();
-        }
-        transport.send(DynLoad::new(1, u32::try_from(file.len()).unwrap()).as_bytes()).unwrap();
+    let request = DynLoad::new(1, u32::try_from(file.len()).unwrap());
+    fn ask(transport: &mut dyn Transport, message: &[u8]) -> Vec<u8> {
+        transport.send(message).unwrap();
         let mut reply = [0; 512];
-        let until = Instant::now() + LONG;
-        assert!(matches!(transport.receive(&mut reply, until), Ok(Event::Message(_))));
-        Header::parse(&reply).unwrap().status()
+        let Event::Message(len) = transport.receive(&mut reply, Instant::now() + LONG).unwrap() else {
+            panic!("no answer")
+        };
+        reply[..len].to_vec()
+    }
+    let load = |transport: &mut dyn Transport| DynLoadReply::parse(&ask(transport, request.as_bytes())).unwrap();
+    assert_eq!(
+        load(&mut transport).header.status(),
+        Some(Status::Load),
+        "the device sees what was there before: zeros"
+    );
+    let _staging = transport.hand_over(staging).unwrap();
+    let loaded = load(&mut transport);
+    assert_eq!(loaded.header.status(), Some(Status::Success));
+
+    let (mut input, output) = (transport.allocate(4096).unwrap(), transport.allocate(4096).unwrap());
+    let windows = (input.window(), output.window());
+    let x = TensorDesc::new(windows.0.base, 4, 1, 8, &[4]).unwrap();
+    let infer = |transport: &mut dyn Transport| {
+        let request = Infer::new(2, loaded.module_handle.get(), 0, InferFlags::repeat(1), windows, &[x]).unwrap();
+        let reply = ask(transport, request.bytes());
+        assert_eq!(InferReply::parse_fixed(&reply).unwrap().header.status(), Some(Status::Success));
     };
-    assert_eq!(load(false), Some(Status::Load), "the device sees what staging held before: zeros");
-    assert_eq!(load(true), Some(Status::Success));
+    input.write(0, &[1, 2, 3, 4]).unwrap();
+    let input = transport.hand_over(input).unwrap();
+    infer(&mut transport);
+    // The output was never given to the device, so that it can be looked at: the answer is there, and this side does not see it.
+    assert_eq!(output.bytes(0, 4).unwrap(), [0; 4]);
+    let given = transport.hand_over(output).unwrap();
+    let output = transport.take_back(given).unwrap();
+    assert_eq!(output.bytes(0, 4).unwrap(), [1, 2, 3, 4]);
+    // What the host writes next is not what the device reads, until it is handed over.
+    let mut input = transport.take_back(input).unwrap();
+    input.write(0, &[5, 6, 7, 8]).unwrap();
+    let answer = |transport: &mut dyn Transport, output| {
+        let given = transport.hand_over(output).unwrap();
+        infer(transport);
+        let output = transport.take_back(given).unwrap();
+        (output.bytes(0, 4).unwrap().to_vec(), output)
+    };
+    let (stale, output) = answer(&mut transport, output);
+    assert_eq!(stale, [1, 2, 3, 4]);
+    let _input = transport.hand_over(input).unwrap();
+    assert_eq!(answer(&mut transport, output).0, [5, 6, 7, 8]);
+    transport.kill();
+}
+
+#[test]
+fn p13_buffers_of_both_owners_share_a_window_without_losing_a_byte() {
+    let mut session = Session::open(simulated(incoherent()).unwrap(), SessionOptions::default()).unwrap();
+    let double = session.load_file(&module("double.c")).unwrap();
+    session.reserve_io(4096, 4096).unwrap();
+    let two = || "2".parse().unwrap();
+    let (given, kept) =
+        (session.input(&double, DType::Int64, two()).unwrap(), session.input(&double, DType::Int64, two()).unwrap());
+    session.input_bytes_mut(&given).unwrap().fill(0);
+    session.input_bytes_mut(&given).unwrap()[0] = 3;
+    let given = session.hand_over(given).unwrap();
+    // The module doubles its input where it lies, while the host fills another one.
+    session.run(&double, &[Input::from(&given)]).unwrap();
+    session.input_bytes_mut(&kept).unwrap().fill(9);
+    session.run(&double, &[Input::from(&given)]).unwrap();
+    session.input_bytes_mut(&kept).unwrap()[0] = 8;
+    let given = session.take_back(given).unwrap();
+    assert_eq!(session.input_bytes(&given).unwrap()[0], 12);
+    assert_eq!(session.input_bytes(&kept).unwrap()[..2], [8, 9]);
 }

@@ -91,11 +91,15 @@ fn a_buffer_of_the_input_window_is_read_and_written_by_the_module_itself() {
     let buffer = session.input(&double, DType::Int64, "2".parse().unwrap()).unwrap();
     let start = Tensor::from_values("2".parse().unwrap(), &[3i64, 5]).unwrap();
     session.input_bytes_mut(&buffer).unwrap().copy_from_slice(start.bytes());
+    let buffer = session.hand_over(buffer).unwrap();
     for factor in [2, 4, 8] {
         // The module doubles its input in place: the next call sees what this one left, because nothing is copied in between.
         let outputs = session.run(&double, &[Input::from(&buffer)]).unwrap();
         assert_eq!(outputs.to_tensor(0).unwrap().values::<i64>(), Some(vec![3 * factor, 5 * factor]));
     }
+    let buffer = session.take_back(buffer).unwrap();
+    let left: Vec<u8> = [24i64, 40].iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert_eq!(session.input_bytes(&buffer).unwrap(), left);
 }
 
 #[test]

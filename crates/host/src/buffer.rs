@@ -1,40 +1,85 @@
-//! Buffers in the memory that host and device share.
+//! Buffers in the memory that host and device share, typed by who owns them.
 //!
 //! A buffer is a range of a mapping; no two buffers of a session overlap, and a buffer is not cloned. Borrowing rules on
 //! the buffer are therefore borrowing rules on its memory, as far as this process is concerned. The device may write at any
 //! time: whatever decides where to read next is copied out ([`Buffer::read`]) before it is looked at.
+//!
+//! A [`Buffer<Host>`] can be read and written, and cannot be named in a request; a [`Buffer<Device>`] is the other way round. One
+//! becomes the other by a synchronisation ([`crate::Transport::hand_over`], [`crate::Transport::take_back`]) and in no other way,
+//! so that a missed synchronisation does not compile.
 
 use crate::Error;
 use outboard_shm::Mapping;
 use outboard_wire::MapWindow;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A range of shared memory with its device address.
+/// Who owns a buffer: [`Host`] or [`Device`].
+pub trait Owner: sealed::Sealed {}
+
+/// The host owns it: it may be read and written here, and the device must not use it.
 #[derive(Debug)]
-pub struct Buffer {
+pub enum Host {}
+
+/// The device owns it: requests may name it, and nothing of it can be read or written here.
+#[derive(Debug)]
+pub enum Device {}
+
+impl Owner for Host {}
+impl Owner for Device {}
+
+mod sealed {
+    /// Nobody else can own a buffer.
+    pub trait Sealed {}
+    impl Sealed for super::Host {}
+    impl Sealed for super::Device {}
+}
+
+/// A range of shared memory with its device address. `O` says who owns it.
+///
+/// ```
+/// use outboard_host::{Buffer, Device, Error, Host, Transport};
+/// use outboard_wire::MapWindow;
+///
+/// /// Shows bytes to the device; the buffer that comes out can be named in a request, and not be written.
+/// fn show(to: &mut dyn Transport, mut buffer: Buffer<Host>, bytes: &[u8]) -> Result<(Buffer<Device>, MapWindow), Error> {
+///     buffer.write(0, bytes)?;
+///     let buffer = to.hand_over(buffer)?;
+///     let window = buffer.window();
+///     Ok((buffer, window))
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Buffer<O: Owner = Host> {
     window: MapWindow,
     mapping: Arc<Mapping>,
     /// First byte of the buffer in the mapping.
     start: usize,
     len: usize,
+    /// The host may have written to it since it was handed over last.
+    dirty: bool,
+    /// Its address was given away: the host may write to it at any time.
+    exposed: bool,
+    owner: PhantomData<O>,
 }
 
-impl Buffer {
-    /// The `window.size` bytes at `start` of a mapping.
-    ///
-    /// # Errors
-    /// The range does not lie inside the mapping.
-    ///
-    /// # Safety
-    /// No other live buffer of this process covers any of these bytes, and nothing else in it accesses them.
-    pub(crate) unsafe fn new(window: MapWindow, mapping: Arc<Mapping>, start: usize) -> Result<Self, Error> {
-        let len = usize::try_from(window.size).unwrap_or(usize::MAX);
-        // Asks for nothing; it only checks the range.
-        mapping.read(start.saturating_add(len), &mut [])?;
-        Ok(Self { window, mapping, start, len })
-    }
+/// A buffer that stays with its owner because the system refused to synchronise it.
+#[derive(Debug)]
+pub struct Refused<O: Owner> {
+    /// The buffer.
+    pub buffer: Buffer<O>,
+    /// The reason.
+    pub error: Box<Error>,
+}
 
+impl<O: Owner> From<Refused<O>> for Error {
+    fn from(refused: Refused<O>) -> Self {
+        *refused.error
+    }
+}
+
+impl<O: Owner> Buffer<O> {
     /// Device address and size.
     pub fn window(&self) -> MapWindow {
         self.window
@@ -64,6 +109,60 @@ impl Buffer {
         self.mapping.as_ptr().wrapping_add(self.start)
     }
 
+    fn owned_by<P: Owner>(self, dirty: bool) -> Buffer<P> {
+        let Self { window, mapping, start, len, exposed, .. } = self;
+        Buffer { window, mapping, start, len, dirty, exposed, owner: PhantomData }
+    }
+}
+
+impl Buffer<Device> {
+    /// After the device's writes were made visible.
+    pub(crate) fn taken_back(self) -> Buffer<Host> {
+        self.owned_by(false)
+    }
+
+    /// Takes a buffer back that the device has only read: what the host wrote is still what the host sees.
+    pub(crate) fn reclaim(self) -> Buffer<Host> {
+        self.owned_by(false)
+    }
+}
+
+impl Buffer<Host> {
+    /// The `window.size` bytes at `start` of a mapping.
+    ///
+    /// # Errors
+    /// The range does not lie inside the mapping.
+    ///
+    /// # Safety
+    /// No other live buffer of this process covers any of these bytes, and nothing else in it accesses them.
+    pub(crate) unsafe fn new(window: MapWindow, mapping: Arc<Mapping>, start: usize) -> Result<Self, Error> {
+        let len = usize::try_from(window.size).unwrap_or(usize::MAX);
+        // Asks for nothing; it only checks the range.
+        mapping.read(start.saturating_add(len), &mut [])?;
+        Ok(Self { window, mapping, start, len, dirty: false, exposed: false, owner: PhantomData })
+    }
+
+    /// Whether the device may see something else than the host: a synchronisation is due before it is handed over.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty || self.exposed
+    }
+
+    /// The device sees what the host wrote.
+    pub(crate) fn cleaned(&mut self) {
+        self.dirty = false;
+    }
+
+    /// After the host's writes were made visible.
+    pub(crate) fn handed_over(self) -> Buffer<Device> {
+        self.owned_by(false)
+    }
+
+    /// As [`Buffer::as_ptr`], for an address that callers write through: from now on every synchronisation is due.
+    pub(crate) fn expose(&mut self) -> *mut u8 {
+        self.exposed = true;
+        self.as_ptr()
+    }
+
     /// Copies bytes out.
     ///
     /// # Errors
@@ -79,6 +178,7 @@ impl Buffer {
     /// The range lies outside the buffer.
     pub fn write(&mut self, offset: usize, from: &[u8]) -> Result<(), Error> {
         let range = self.inside(offset, from.len())?;
+        self.dirty = true;
         Ok(self.mapping.write(range.start, from)?)
     }
 
@@ -99,6 +199,7 @@ impl Buffer {
     /// The range lies outside the buffer.
     pub fn bytes_mut(&mut self, offset: usize, len: usize) -> Result<&mut [u8], Error> {
         let range = self.inside(offset, len)?;
+        self.dirty = true;
         // SAFETY: only this buffer covers the range in this process, and `&mut self` excludes every other slice of it.
         Ok(unsafe { self.mapping.slice_mut(range.start, range.len()) }?)
     }
@@ -138,6 +239,9 @@ mod tests {
         assert_eq!(buffer.offset_of(0xC000_1FFF, 2), None);
         assert_eq!(buffer.offset_of(0xC000_0FFF, 1), None);
         assert_eq!(buffer.offset_of(u64::MAX, 2), None);
+        assert!(buffer.is_dirty());
+        let buffer = buffer.handed_over().reclaim();
+        assert!(!buffer.is_dirty() && buffer.bytes(0xFFF, 1).unwrap() == [7]);
         // SAFETY: no buffer comes out of this.
         assert!(unsafe { Buffer::new(window, mapping, 0x2001) }.is_err());
     }

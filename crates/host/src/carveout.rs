@@ -1,21 +1,27 @@
 //! The carveout of a simulated device: one shared object, placed first-fit like the heap of the board.
 
 use crate::arena::{Arena, Room};
-use crate::{Buffer, Error};
+use crate::buffer::Owner;
+use crate::{Buffer, Device, Error, Host};
 use outboard_shm::{Mapping, Object};
 use outboard_wire::{MapWindow, SharedMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Buffers start at multiples of this: the largest page an AArch64 kernel uses.
 const GRANULE: u64 = 0x1_0000;
+/// Bytes of a line of the modelled cache, that of the board's Cortex-A53. Tensors start at multiples of it.
+const LINE: usize = 64;
+/// Bytes that are compared and copied at a time.
+const CHUNK: usize = 0x1_0000;
 
 /// The 512 MiB that host and device share.
 #[derive(Debug)]
 pub(crate) struct Carveout {
     object: Object,
     mapping: Arc<Mapping>,
-    /// The host's own view, when host and device do not see each other's writes by themselves.
-    shadow: Option<(Object, Arc<Mapping>)>,
+    /// The host's caches, when host and device do not see each other's writes by themselves.
+    cache: Option<Cache>,
     arena: Arena,
 }
 
@@ -32,32 +38,24 @@ impl Carveout {
             return Err(Error::CarveoutSize { got: object.size(), expected: region.size });
         }
         let mapping = Arc::new(Mapping::of(&object)?);
-        Ok(Self { object, mapping, shadow: None, arena: Arena::new(region.base, region.size, GRANULE) })
+        Ok(Self { object, mapping, cache: None, arena: Arena::new(region.base, region.size, GRANULE) })
     }
 
-    /// Gives the host a view of its own: what one side writes, the other sees only after [`Carveout::flush`] or
-    /// [`Carveout::invalidate`], as with caches that are not coherent.
+    /// Gives the host a cache that is not coherent: what one side writes, the other sees only after [`Carveout::flush`] or
+    /// [`Carveout::invalidate`].
     pub(crate) fn separate_views(&mut self) -> Result<(), Error> {
-        let shadow = Object::create("outboard-host-view", self.object.size())?;
-        let mapping = Arc::new(Mapping::of(&shadow)?);
-        self.shadow = Some((shadow, mapping));
+        self.cache = Some(Cache::new(self.object.size())?);
         Ok(())
     }
 
     /// Shows the device what the host wrote into a buffer.
-    pub(crate) fn flush(&self, buffer: &Buffer) -> Result<(), Error> {
-        match &self.shadow {
-            Some((shadow, view)) => copy(buffer, shadow, view, &self.mapping),
-            None => Ok(()),
-        }
+    pub(crate) fn flush(&self, buffer: &Buffer<Host>) -> Result<(), Error> {
+        self.cache.as_ref().map_or(Ok(()), |cache| cache.flush(range(buffer), &self.mapping))
     }
 
     /// Shows the host what the device wrote into a buffer.
-    pub(crate) fn invalidate(&self, buffer: &Buffer) -> Result<(), Error> {
-        match &self.shadow {
-            Some((_, view)) => copy(buffer, &self.object, &self.mapping, view),
-            None => Ok(()),
-        }
+    pub(crate) fn invalidate(&self, buffer: &Buffer<Device>) -> Result<(), Error> {
+        self.cache.as_ref().map_or(Ok(()), |cache| cache.invalidate(range(buffer), &self.object, &self.mapping))
     }
 
     /// What a device maps.
@@ -77,7 +75,7 @@ impl Carveout {
             });
         };
         let start = usize::try_from(base - SharedMap::CARVEOUT.base).unwrap_or(usize::MAX);
-        let mapping = self.shadow.as_ref().map_or(&self.mapping, |(_, view)| view);
+        let mapping = self.cache.as_ref().map_or(&self.mapping, |cache| &cache.view.1);
         // SAFETY: the arena hands out every address once until it is released, which consumes the buffer; the mapping is
         // accessed through buffers only.
         unsafe { Buffer::new(MapWindow { base, size }, Arc::clone(mapping), start) }
@@ -92,22 +90,69 @@ impl Carveout {
     }
 }
 
-/// Copies what was written of a buffer's range from one view to the other.
-fn copy(buffer: &Buffer, written: &Object, from: &Mapping, to: &Mapping) -> Result<(), Error> {
+/// Where a buffer lies in the carveout.
+fn range<O: Owner>(buffer: &Buffer<O>) -> Range<u64> {
     let start = buffer.window().base - SharedMap::CARVEOUT.base;
-    let parts = written
-        .written(start, start + buffer.window().size)
-        .map_err(|source| outboard_shm::MapError::Create { size: written.size(), source })?;
-    let mut chunk = vec![0; 0x1_0000];
-    for part in parts {
-        for at in part.clone().step_by(chunk.len()) {
-            let len = usize::try_from(part.end - at).unwrap_or(usize::MAX).min(chunk.len());
-            let offset = usize::try_from(at).unwrap_or(usize::MAX);
-            from.read(offset, &mut chunk[..len])?;
-            to.write(offset, &chunk[..len])?;
-        }
+    start..start + buffer.window().size
+}
+
+/// The caches of a host: what it reads and writes, and what that was when it last agreed with memory. Lines that differ from
+/// that are dirty: a flush writes them to memory, an invalidation loses them, as in a processor.
+#[derive(Debug)]
+struct Cache {
+    view: (Object, Arc<Mapping>),
+    agreed: Mapping,
+}
+
+impl Cache {
+    fn new(size: u64) -> Result<Self, Error> {
+        let object = Object::create("outboard-host-view", size)?;
+        let mapping = Arc::new(Mapping::of(&object)?);
+        Ok(Self { view: (object, mapping), agreed: Mapping::of(&Object::create("outboard-host-lines", size)?)? })
     }
-    Ok(())
+
+    /// Writes dirty lines to memory.
+    fn flush(&self, range: Range<u64>, memory: &Mapping) -> Result<(), Error> {
+        let (mut seen, mut agreed) = (vec![0; CHUNK], vec![0; CHUNK]);
+        for (offset, len) in chunks(&self.view.0, range)? {
+            let (seen, agreed) = (&mut seen[..len], &mut agreed[..len]);
+            self.view.1.read(offset, seen)?;
+            self.agreed.read(offset, agreed)?;
+            for (at, (line, before)) in seen.chunks(LINE).zip(agreed.chunks(LINE)).enumerate() {
+                if line != before {
+                    memory.write(offset + at * LINE, line)?;
+                    self.agreed.write(offset + at * LINE, line)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads from memory, whatever the cache held.
+    fn invalidate(&self, range: Range<u64>, object: &Object, memory: &Mapping) -> Result<(), Error> {
+        let mut bytes = vec![0; CHUNK];
+        let parts = [chunks(object, range.clone())?, chunks(&self.view.0, range)?].concat();
+        for (offset, len) in parts {
+            memory.read(offset, &mut bytes[..len])?;
+            self.view.1.write(offset, &bytes[..len])?;
+            self.agreed.write(offset, &bytes[..len])?;
+        }
+        Ok(())
+    }
+}
+
+/// The written parts of a range of an object, as offsets and lengths of at most [`CHUNK`] bytes.
+fn chunks(object: &Object, range: Range<u64>) -> Result<Vec<(usize, usize)>, Error> {
+    let parts = object
+        .written(range.start, range.end)
+        .map_err(|source| outboard_shm::MapError::Create { size: object.size(), source })?;
+    let cut = parts.into_iter().flat_map(|part| {
+        part.clone().step_by(CHUNK).map(move |at| {
+            let len = usize::try_from(part.end - at).unwrap_or(usize::MAX).min(CHUNK);
+            (usize::try_from(at).unwrap_or(usize::MAX), len)
+        })
+    });
+    Ok(cut.collect())
 }
 
 #[cfg(test)]
@@ -132,5 +177,37 @@ mod tests {
             refused.to_string(),
             "out of memory in the shared carveout: 33554432 bytes requested, 16777216 of 536870912 bytes free, the largest block has 16777216"
         );
+    }
+
+    #[test]
+    fn a_cache_that_is_not_coherent_keeps_both_sides_stale_until_they_synchronise() {
+        let mut carveout = Carveout::create().unwrap();
+        carveout.separate_views().unwrap();
+        let memory = Mapping::of(carveout.object()).unwrap();
+        let in_memory = |at: usize| {
+            let mut byte = [0];
+            memory.read(at, &mut byte).unwrap();
+            byte[0]
+        };
+        let mut buffer = carveout.allocate(0x2_0000).unwrap();
+        buffer.write(0x1_0000, &[7; 300]).unwrap();
+        assert_eq!(in_memory(0x1_0000), 0, "the device sees nothing yet");
+        carveout.flush(&buffer).unwrap();
+        assert_eq!((in_memory(0x1_0000), in_memory(0x1_0000 + 299), in_memory(0x1_0000 + 300)), (7, 7, 0));
+        memory.write(0x1_0000, &[8]).unwrap();
+        // A line that the host has not written again is clean: flushing it does not undo what the device wrote.
+        buffer.write(0x1_0000 + 256, &[9]).unwrap();
+        carveout.flush(&buffer).unwrap();
+        assert_eq!((in_memory(0x1_0000), in_memory(0x1_0000 + 256)), (8, 9));
+        assert_eq!(buffer.bytes(0x1_0000, 1).unwrap(), [7], "the host sees nothing yet");
+        let buffer = buffer.handed_over();
+        carveout.invalidate(&buffer).unwrap();
+        let mut buffer = buffer.taken_back();
+        assert_eq!(buffer.bytes(0x1_0000, 2).unwrap(), [8, 7]);
+        // What was written and not flushed is lost when the device's bytes are read.
+        buffer.write(0, &[5]).unwrap();
+        let buffer = buffer.handed_over();
+        carveout.invalidate(&buffer).unwrap();
+        assert_eq!(buffer.taken_back().bytes(0, 1).unwrap(), [0]);
     }
 }

@@ -43,7 +43,7 @@ mod standing;
 mod transport;
 
 pub use arena::Room;
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Device, Host, Owner, Refused};
 pub use error::{Error, ErrorClass};
 pub use lost::{CrashSite, DeviceLost, Loss, LossCause};
 pub use manifest::{Manifest, TensorSpec};
@@ -51,7 +51,7 @@ pub use module::{IoSizes, Module};
 pub use options::{Deadlines, RunOptions, SessionOptions};
 pub use printf::ModuleText;
 pub use rpmsg::{C7X, Processor, RpmsgError, RpmsgOptions, rpmsg};
-pub use session::{DeviceStatus, Hops, Input, InputBuffer, Model, Outputs, Pong, Session};
+pub use session::{DeviceStatus, Hops, Input, InputBuffer, Model, Outputs, Pong, Session, Traffic};
 pub use sim::{PROGRAM_VARIABLE, SimOptions, simulated};
 pub use standing::{DeviceRow, list_devices, read_trace, standing};
 pub use transport::{Event, Transport, Wait};

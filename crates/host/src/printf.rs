@@ -1,6 +1,6 @@
 //! What modules print: read from the shared buffer, bounded by the host's own numbers.
 
-use crate::{Buffer, Error};
+use crate::{Buffer, Error, Host};
 use outboard_wire::PrintfHeader;
 use zerocopy::FromBytes;
 
@@ -32,16 +32,20 @@ impl ModuleText {
         self.bytes.is_empty() && self.dropped == 0
     }
 
-    /// Empties the buffer, so that text found later is new.
-    pub(crate) fn forget(buffer: &mut Buffer) -> Result<(), Error> {
+    /// Empties the buffer, so that text found later is new. A buffer that is empty is not touched.
+    pub(crate) fn forget(buffer: &mut Buffer<Host>) -> Result<(), Error> {
         // The magic and the size are the device's; it writes them when the buffer is bound.
-        buffer.write(4, &[0; 4])?;
-        buffer.write(12, &[0; 4])
+        for counter in [4, 12] {
+            if buffer.bytes(counter, 4)? != [0; 4] {
+                buffer.write(counter, &[0; 4])?;
+            }
+        }
+        Ok(())
     }
 
     /// Copies out the text that the device announced (`len` bytes) or, without an announcement, what the header says.
     /// Lengths that cannot be are taken for no text.
-    pub(crate) fn capture(buffer: &Buffer, len: Option<u32>) -> Result<Self, Error> {
+    pub(crate) fn capture(buffer: &Buffer<Host>, len: Option<u32>) -> Result<Self, Error> {
         let mut header = [0; PrintfHeader::SIZE as usize];
         buffer.read(0, &mut header)?;
         let Ok(header) = PrintfHeader::read_from_bytes(&header) else { return Ok(Self::default()) };

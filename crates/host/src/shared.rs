@@ -4,7 +4,7 @@ use crate::arena::Room;
 use crate::carveout::Carveout;
 use crate::lost::{Loss, LossCause};
 use crate::transport::{Event, Transport, Wait};
-use crate::{Buffer, Error};
+use crate::{Buffer, Device, Error, Host};
 use outboard_shm::{DeviceState, Object, Port, Received, RingError, Side, Statistics, WaitPolicy};
 use outboard_wire::{KvLayout, MAX_MESSAGE};
 use std::time::{Duration, Instant};
@@ -208,13 +208,13 @@ impl<P: Peer> Transport for SharedMemory<P> {
         self.carveout.room()
     }
 
-    fn hand_over(&mut self, buffer: &Buffer) -> Result<(), Error> {
+    fn flush(&mut self, buffer: &Buffer<Host>) -> Result<(), Error> {
         // Shared memory between processes of one machine is coherent; the ring's release store orders the bytes. Only a
         // session that asked for separate views has something to do here.
         self.carveout.flush(buffer)
     }
 
-    fn take_back(&mut self, buffer: &Buffer) -> Result<(), Error> {
+    fn invalidate(&mut self, buffer: &Buffer<Device>) -> Result<(), Error> {
         self.carveout.invalidate(buffer)
     }
 }

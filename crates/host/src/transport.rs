@@ -1,6 +1,7 @@
 //! What a session needs from the way to a device.
 
 use crate::arena::Room;
+use crate::buffer::{Device, Host, Refused};
 use crate::lost::Loss;
 use crate::{Buffer, Error};
 use outboard_shm::Statistics;
@@ -121,15 +122,37 @@ pub trait Transport: Send {
     /// How full the carveout is.
     fn room(&self) -> Room;
 
-    /// Makes what the host wrote visible to the device; the buffer is the device's until [`Transport::take_back`].
+    /// Makes what the host wrote visible to the device.
     ///
     /// # Errors
     /// The system refuses.
-    fn hand_over(&mut self, buffer: &Buffer) -> Result<(), Error>;
+    fn flush(&mut self, buffer: &Buffer<Host>) -> Result<(), Error>;
 
     /// Makes what the device wrote visible to the host.
     ///
     /// # Errors
     /// The system refuses.
-    fn take_back(&mut self, buffer: &Buffer) -> Result<(), Error>;
+    fn invalidate(&mut self, buffer: &Buffer<Device>) -> Result<(), Error>;
+
+    /// Gives a buffer to the device, with what the host wrote. Costs nothing when the host wrote nothing since the last time.
+    ///
+    /// # Errors
+    /// The system refuses; the buffer stays the host's and comes back with the reason.
+    fn hand_over(&mut self, buffer: Buffer<Host>) -> Result<Buffer<Device>, Refused<Host>> {
+        match if buffer.is_dirty() { self.flush(&buffer) } else { Ok(()) } {
+            Ok(()) => Ok(buffer.handed_over()),
+            Err(error) => Err(Refused { buffer, error: Box::new(error) }),
+        }
+    }
+
+    /// Gives a buffer to the host, with what the device wrote.
+    ///
+    /// # Errors
+    /// The system refuses; the buffer stays the device's and comes back with the reason.
+    fn take_back(&mut self, buffer: Buffer<Device>) -> Result<Buffer<Host>, Refused<Device>> {
+        match self.invalidate(&buffer) {
+            Ok(()) => Ok(buffer.taken_back()),
+            Err(error) => Err(Refused { buffer, error: Box::new(error) }),
+        }
+    }
 }

@@ -53,6 +53,34 @@ static void no_client(void) {
   CHECK(c7x_client_create_input(NULL, 1, 4) == NULL, 1);
 }
 
+/* A program that says who owns a piece is held to it. */
+static void owners(c7x_client_t *client, uint32_t echo) {
+  c7x_tensor_desc_t in, out[C7X_MAX_OUTPUTS];
+  int count = 0;
+  unsigned char *x = c7x_client_create_input(client, echo, 4);
+  CHECK(x != NULL, 1);
+  memcpy(x, "abcd", 4);
+  in = bytes(x, 4);
+  CHECK(c7x_client_infer(client, echo, 0, &in, 1, out, &count, NULL), 0);
+  CHECK(c7x_client_take_back(client, x), -EBUSY);
+  CHECK(c7x_client_hand_over(client, x), 0);
+  CHECK(c7x_client_hand_over(client, x), -EBUSY);
+  CHECK(strstr(c7x_last_error(), "belongs to the device") != NULL, 1);
+  CHECK(c7x_client_infer(client, echo, 0, &in, 1, out, &count, NULL), 0);
+  CHECK(memcmp(out[0].data, "abcd", 4), 0);
+  CHECK(c7x_client_take_back(client, x), 0);
+  x[0] = 'z';
+  CHECK(c7x_client_infer(client, echo, 0, &in, 1, out, &count, NULL), -EBUSY);
+  CHECK(strstr(c7x_last_error(), "input 0 of the call belongs to the host") != NULL, 1);
+  CHECK(c7x_client_hand_over(client, x), 0);
+  CHECK(c7x_client_infer(client, echo, 0, &in, 1, out, &count, NULL), 0);
+  CHECK(memcmp(out[0].data, "zbcd", 4), 0);
+  CHECK(c7x_client_hand_over(client, x + 1), -EINVAL);
+  CHECK(c7x_client_hand_over(client, &in), -EINVAL);
+  CHECK(c7x_client_take_back(client, NULL), -EINVAL);
+  CHECK(c7x_client_hand_over(NULL, x), -EINVAL);
+}
+
 static void arguments(c7x_client_t *client, uint32_t echo) {
   unsigned char x[4] = {1, 2, 3, 4};
   c7x_tensor_desc_t in = bytes(x, 4);
@@ -183,6 +211,9 @@ int main(int argc, char **argv) {
   CHECK(c7x_client_dyn_load(client, argv[1], &handle), 0);
   CHECK(c7x_client_reserve_io(client, 65536, 65536), 0);
   many_outputs(client, handle);
+  CHECK(c7x_client_dyn_unload(client, handle), 0);
+  CHECK(c7x_client_dyn_load(client, argv[1], &handle), 0);
+  owners(client, handle);
   CHECK(c7x_client_dyn_unload(client, handle), 0);
 
   /* What a module declares. */

@@ -6,7 +6,8 @@ use crate::progress::Spinner;
 use crate::report::{self, Failure};
 use clap::ArgMatches;
 use outboard_host::{
-    Deadlines, Error, Input, InputBuffer, Module, RunOptions, Session, SessionOptions, SimOptions, simulated,
+    Deadlines, Device as DeviceOwned, Error, Input, InputBuffer, Module, RunOptions, Session, SessionOptions,
+    SimOptions, simulated,
 };
 use outboard_tensor::Tensor;
 use serde_json::{Value, json};
@@ -209,8 +210,8 @@ fn measure(session: &mut Session, module: &Module, tensors: &[Tensor], count: u3
     ])
 }
 
-fn stage(session: &mut Session, module: &Module, tensor: &Tensor) -> Result<InputBuffer, Error> {
+fn stage(session: &mut Session, module: &Module, tensor: &Tensor) -> Result<InputBuffer<DeviceOwned>, Error> {
     let buffer = session.input(module, tensor.dtype(), tensor.shape().clone())?;
     session.input_bytes_mut(&buffer)?.copy_from_slice(tensor.bytes());
-    Ok(buffer)
+    session.hand_over(buffer)
 }

@@ -25,6 +25,16 @@ pub enum ClientError {
     /// The carveout has no room for the window asked for.
     #[error("{0}")]
     NoRoom(Box<Error>),
+    /// A buffer is used by the side that does not own it.
+    #[error("{what} belongs to the {owner}")]
+    WrongOwner {
+        /// The buffer.
+        what: String,
+        /// Whose it is.
+        owner: &'static str,
+        /// What to do first.
+        todo: &'static str,
+    },
     /// The caller's array has no room for all outputs.
     #[error("the module returned {outputs} outputs, but the array has room for {capacity}")]
     TooManyOutputs {
@@ -41,7 +51,7 @@ impl ClientError {
         match self {
             Self::Session(error) => number(error),
             Self::Arguments(_) => negated(Errno::INVAL),
-            Self::CapacityFixed => negated(Errno::BUSY),
+            Self::CapacityFixed | Self::WrongOwner { .. } => negated(Errno::BUSY),
             Self::NoRoom(_) => negated(Errno::NOMEM),
             Self::TooManyOutputs { .. } => negated(Errno::NOSPC),
         }
@@ -54,6 +64,7 @@ impl ClientError {
             Self::CapacityFixed => "reserve right after the load, or unload and load the module again".to_owned(),
             Self::NoRoom(_) => "ask for less; what was reserved before is kept".to_owned(),
             Self::TooManyOutputs { .. } => "call c7x_client_infer_n with a larger array".to_owned(),
+            Self::WrongOwner { todo, .. } => (*todo).to_owned(),
             Self::Arguments(_) => String::new(),
         }
     }

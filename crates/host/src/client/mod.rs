@@ -6,15 +6,17 @@
 
 mod codes;
 mod device;
+mod pieces;
 
 pub use crate::session::{RawData, RawTensor};
 pub use codes::{ClientError, strerror};
 pub use device::{DEVICE_VARIABLE, DeviceName, TIMEOUT_VARIABLE, deadlines};
 
 use crate::session::RawCall;
-use crate::{DeviceStatus, Error, InputBuffer, IoSizes, Model, Module, ModuleText, Outputs, Pong, Session};
+use crate::{DeviceStatus, Error, IoSizes, Model, Module, ModuleText, Outputs, Pong, Session, Traffic};
 use outboard_tensor::{DType, Shape};
 use outboard_wire::{KvLayout, MAX_INPUTS};
+use pieces::Pieces;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -54,7 +56,7 @@ pub struct Client {
     locked: bool,
     /// The address of the input, of the output window was given away.
     given: (bool, bool),
-    buffers: Vec<InputBuffer>,
+    pieces: Pieces,
 }
 
 impl Client {
@@ -77,7 +79,7 @@ impl Client {
             data_offset: 0,
             locked: false,
             given: (false, false),
-            buffers: Vec::new(),
+            pieces: Pieces::default(),
         }
     }
 
@@ -158,7 +160,7 @@ impl Client {
         self.locked = false;
         self.given = (false, false);
         if self.modules.is_empty() {
-            self.buffers.clear();
+            self.pieces.clear();
         }
         Ok(())
     }
@@ -217,7 +219,7 @@ impl Client {
 
     /// Address and size of the input window. Fixes its capacity.
     pub fn input_buffer(&mut self) -> Option<(*mut u8, usize)> {
-        let window = self.session.input_window()?;
+        let window = self.session.expose_input_window()?;
         (self.locked, self.given.0) = (true, true);
         Some(window)
     }
@@ -239,17 +241,46 @@ impl Client {
         let module = self.modules.get(&handle).ok_or_else(unknown)?;
         // The first buffer may make the window larger, but not once its address was given away.
         let needed = module.input_data_offset().saturating_add(bytes as u64);
-        if self.given.0 && self.buffers.is_empty() && needed > self.input_capacity() as u64 {
+        if self.given.0 && self.pieces.is_empty() && needed > self.input_capacity() as u64 {
             return Err(ClientError::CapacityFixed);
         }
         let shape = Shape::new(&[bytes]).map_err(|error| ClientError::Arguments(error.to_string()))?;
         let buffer = self.session.input(module, DType::UInt8, shape)?;
         let offset = self.session.input_offset(&buffer);
-        self.buffers.push(buffer);
         (self.locked, self.given.0) = (true, true);
-        let place = self.session.input_window().zip(offset);
+        let place = self.session.expose_input_window().zip(offset);
         let ((start, _), offset) = place.ok_or_else(unknown)?;
+        self.pieces.add(offset..offset.saturating_add(bytes.max(1)), buffer);
         Ok((start.wrapping_add(offset), offset))
+    }
+
+    /// Gives a buffer made by [`Client::create_input`] to the device: what was written to it is synchronised, calls take it, and it
+    /// must not be looked at. From now on a call refuses it while the host owns it.
+    ///
+    /// # Errors
+    /// `address` is not the beginning of such a buffer, or the device owns it already.
+    pub fn hand_over(&mut self, address: usize) -> Result<(), ClientError> {
+        let offset = self.offset_of(address)?;
+        self.pieces.hand_over(&mut self.session, offset)
+    }
+
+    /// Gives a buffer that was handed over to the host again, with what the device wrote into it.
+    ///
+    /// # Errors
+    /// `address` is not the beginning of such a buffer, or the host owns it already.
+    pub fn take_back(&mut self, address: usize) -> Result<(), ClientError> {
+        let offset = self.offset_of(address)?;
+        self.pieces.take_back(&mut self.session, offset)
+    }
+
+    fn offset_of(&self, address: usize) -> Result<usize, ClientError> {
+        let outside = || ClientError::Arguments("the address does not lie in the input buffer".to_owned());
+        self.locate(address, 0)?.ok_or_else(outside)
+    }
+
+    /// Tensor bytes copied since the client opened.
+    pub fn traffic(&self) -> Traffic {
+        self.session.traffic()
     }
 
     /// Where an address lies in the input window: the offset when all `len` bytes do, an error when only some do.
@@ -293,6 +324,11 @@ impl Client {
         if inputs.is_empty() || inputs.len() > MAX_INPUTS {
             let count = inputs.len();
             return Err(ClientError::Arguments(format!("a call has 1 to {MAX_INPUTS} inputs, not {count}")));
+        }
+        for (index, input) in inputs.iter().enumerate() {
+            if let RawData::Window(offset) = input.data {
+                self.pieces.check(index, offset)?;
+            }
         }
         let attached = if self.modules.contains_key(&handle) { None } else { Some(self.attach(handle)?) };
         let module = attached.as_ref().or_else(|| self.modules.get(&handle));

@@ -227,3 +227,31 @@ fn a_device_is_named_exactly_or_refused() {
         assert!(wrong.parse::<DeviceName>().is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn p13_a_buffer_on_the_wrong_side_is_refused_once_its_owner_was_said() {
+    let (mut client, handle, _, _file) = client((0x1000, 0x1000, 1, 1));
+    let (address, offset) = client.create_input(handle, 4).unwrap();
+    let staged = RawTensor { data: RawData::Window(offset), ..bytes(&[0; 4]) };
+    client.infer(handle, 0, &[staged], 0).unwrap();
+    assert_eq!(client.take_back(address.addr()).unwrap_err().number(), -16, "it is the host's already");
+    client.hand_over(address.addr()).unwrap();
+    client.infer(handle, 0, &[staged], 0).unwrap();
+    let twice = client.hand_over(address.addr()).unwrap_err();
+    assert_eq!((twice.number(), twice.to_string().as_str()), (-16, "the buffer belongs to the device"));
+    client.take_back(address.addr()).unwrap();
+    // Also from its middle.
+    let inside = RawTensor { data: RawData::Window(offset + 1), size: 1, dims: &[1], ..staged };
+    for tensor in [staged, inside] {
+        let refused = client.infer(handle, 0, &[tensor], 0).unwrap_err();
+        assert_eq!(refused.to_string(), "input 0 of the call belongs to the host");
+        assert!(refused.help().contains("c7x_client_hand_over"));
+    }
+    client.hand_over(address.addr()).unwrap();
+    client.infer(handle, 0, &[staged], 0).unwrap();
+    for stranger in [address.addr() + 1, 8] {
+        assert_eq!(client.hand_over(stranger).unwrap_err().number(), -22);
+        assert_eq!(client.take_back(stranger).unwrap_err().number(), -22);
+    }
+    assert_eq!(client.traffic().to_device, 0, "nothing was copied");
+}

@@ -3,6 +3,7 @@
 use super::endpoint::open_node;
 use super::{RpmsgError, RpmsgOptions, sys};
 use crate::arena::{Arena, Room};
+use crate::buffer::Owner;
 use crate::{Buffer, Error};
 use outboard_wire::{MapWindow, SharedMap, in_range};
 use std::collections::BTreeMap;
@@ -76,7 +77,7 @@ impl Buffers {
     }
 
     /// Brings the caches in step for a buffer.
-    pub(super) fn synchronise(&self, buffer: &Buffer, direction: sys::Sync) -> Result<(), Error> {
+    pub(super) fn synchronise<O: Owner>(&self, buffer: &Buffer<O>, direction: sys::Sync) -> Result<(), Error> {
         // A buffer of another session has no descriptor here.
         let Some(block) = self.blocks.get(&buffer.window().base) else {
             let source = std::io::ErrorKind::NotFound.into();

@@ -17,7 +17,7 @@ pub use error::RpmsgError;
 use crate::arena::Room;
 use crate::lost::{Loss, LossCause};
 use crate::transport::{Event, Transport, Wait};
-use crate::{Buffer, Error};
+use crate::{Buffer, Device, Error, Host};
 use buffers::Buffers;
 use endpoint::{Endpoint, Look};
 use outboard_wire::MAX_MESSAGE;
@@ -193,11 +193,11 @@ impl Transport for Rpmsg {
         self.buffers.room()
     }
 
-    fn hand_over(&mut self, buffer: &Buffer) -> Result<(), Error> {
+    fn flush(&mut self, buffer: &Buffer<Host>) -> Result<(), Error> {
         self.buffers.synchronise(buffer, sys::Sync::ToDevice)
     }
 
-    fn take_back(&mut self, buffer: &Buffer) -> Result<(), Error> {
+    fn invalidate(&mut self, buffer: &Buffer<Device>) -> Result<(), Error> {
         self.buffers.synchronise(buffer, sys::Sync::ToHost)
     }
 }

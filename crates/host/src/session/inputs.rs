@@ -1,11 +1,14 @@
 //! Inputs of a call: tensors that are copied into the input window, and buffers that live in it.
 
 use super::Session;
+use super::slot::Slot;
 use crate::arena::Arena;
 use crate::module::descriptor_region;
-use crate::{Error, Module};
+use crate::{Device, Error, Host, Module, Owner};
 use outboard_tensor::{DType, Shape, Tensor, TensorView};
 use outboard_wire::{MAX_DIMS, TensorDesc, round64};
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 /// Tensors start at multiples of this.
@@ -17,8 +20,8 @@ const TENSOR_ALIGN: u64 = 64;
 pub enum Input<'a> {
     /// A tensor anywhere: it is copied into the input window.
     Copied(TensorView<'a>),
-    /// A buffer of the input window: nothing is copied.
-    Staged(&'a InputBuffer),
+    /// A buffer of the input window that the device owns: nothing is copied.
+    Staged(&'a InputBuffer<Device>),
     /// A tensor that lies in the device's KV region already: the k-th of a call is the k-th that the last call with
     /// [`crate::RunOptions::kv_resident`] left there.
     Resident {
@@ -41,8 +44,8 @@ impl<'a> From<TensorView<'a>> for Input<'a> {
     }
 }
 
-impl<'a> From<&'a InputBuffer> for Input<'a> {
-    fn from(buffer: &'a InputBuffer) -> Self {
+impl<'a> From<&'a InputBuffer<Device>> for Input<'a> {
+    fn from(buffer: &'a InputBuffer<Device>) -> Self {
         Self::Staged(buffer)
     }
 }
@@ -75,10 +78,29 @@ impl Input<'_> {
     }
 }
 
-/// A typed buffer in the input window, filled in place through [`Session::input_bytes_mut`]. Its room is free again when it
-/// is dropped.
+/// A typed buffer in the input window. Its room is free again when it is dropped.
+///
+/// It begins as the host's, is filled in place through [`Session::input_bytes_mut`], and is given to the device by
+/// [`Session::hand_over`]; only then calls take it. [`Session::take_back`] gives it to the host again. Using it on the wrong side is
+/// no error at run time: it does not compile.
+///
+/// ```no_run
+/// # use outboard_host::{Input, Session, SessionOptions, SimOptions, simulated};
+/// # use outboard_tensor::DType;
+/// # let mut session = Session::open(simulated(SimOptions::default())?, SessionOptions::default())?;
+/// let module = session.load_file("lib0.out".as_ref())?;
+/// let buffer = session.input(&module, DType::UInt8, "16".parse().unwrap())?;
+/// session.input_bytes_mut(&buffer)?.fill(7);
+/// let buffer = session.hand_over(buffer)?;
+/// for _ in 0..10 {
+///     session.run(&module, &[Input::from(&buffer)])?; // nothing is copied, nothing is synchronised again
+/// }
+/// let buffer = session.take_back(buffer)?;
+/// session.input_bytes_mut(&buffer)?.fill(8);
+/// # Ok::<(), outboard_host::Error>(())
+/// ```
 #[derive(Debug)]
-pub struct InputBuffer {
+pub struct InputBuffer<O: Owner = Host> {
     dtype: DType,
     shape: Shape,
     /// First byte in the input window.
@@ -86,10 +108,11 @@ pub struct InputBuffer {
     len: usize,
     /// Which window it belongs to; unique in this process.
     window: u64,
-    _live: Arc<()>,
+    live: Arc<()>,
+    owner: PhantomData<O>,
 }
 
-impl InputBuffer {
+impl<O: Owner> InputBuffer<O> {
     /// Element type.
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -98,6 +121,11 @@ impl InputBuffer {
     /// Shape.
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    fn owned_by<P: Owner>(self) -> InputBuffer<P> {
+        let Self { dtype, shape, offset, len, window, live, .. } = self;
+        InputBuffer { dtype, shape, offset, len, window, live, owner: PhantomData }
     }
 }
 
@@ -120,7 +148,7 @@ impl StagedInputs {
 impl Session {
     /// Makes the input window at least this large, which is possible while no buffer in it is in use.
     pub(super) fn grow_input(&mut self, bytes: u64) -> Result<(), Error> {
-        let reserved = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        let reserved = self.buffers.input.window().size;
         if bytes <= reserved {
             return Ok(());
         }
@@ -128,7 +156,7 @@ impl Session {
         if live > 0 {
             return Err(Error::BuffersInUse { live });
         }
-        let old = self.buffers.input.take();
+        let old = std::mem::take(&mut self.buffers.input);
         let (window, grown) = self.replace("input", old, bytes);
         self.buffers.input = window;
         self.staged.window = super::next_epoch();
@@ -136,38 +164,43 @@ impl Session {
     }
 
     pub(super) fn grow_output(&mut self, bytes: u64) -> Result<(), Error> {
-        let reserved = self.buffers.output.as_ref().map_or(0, |buffer| buffer.window().size);
+        let reserved = self.buffers.output.window().size;
         if bytes <= reserved {
             return Ok(());
         }
-        let old = self.buffers.output.take();
+        let old = std::mem::take(&mut self.buffers.output);
         let (window, grown) = self.replace("output", old, bytes);
         self.buffers.output = window;
         grown
     }
 
     /// Releases a window and takes a larger one; without room for it, takes back what there was.
-    fn replace(
-        &mut self,
-        name: &'static str,
-        old: Option<crate::Buffer>,
-        bytes: u64,
-    ) -> (Option<crate::Buffer>, Result<(), Error>) {
-        let reserved = old.as_ref().map_or(0, |buffer| buffer.window().size);
-        if let Some(old) = old {
-            self.link.transport.release(old);
-        }
-        match self.link.transport.allocate(bytes) {
-            Ok(window) => (Some(window), Ok(())),
+    fn replace(&mut self, name: &'static str, mut old: Slot, bytes: u64) -> (Slot, Result<(), Error>) {
+        let reserved = old.window().size;
+        let transport = &mut *self.link.transport;
+        old.release(transport);
+        match transport.allocate(bytes) {
+            Ok(window) => (window.into(), Ok(())),
             Err(error) => {
                 let reason = error.to_string();
-                let kept = if reserved > 0 { self.link.transport.allocate(reserved).ok() } else { None };
+                let kept = if reserved > 0 { transport.allocate(reserved).ok() } else { None };
+                let kept = kept.map_or(Slot::Empty, Slot::from);
                 (kept, Err(Error::WindowTooSmall { window: name, needed: bytes, reserved, reason }))
             }
         }
     }
 
-    /// Makes a buffer in the input window that can be filled in place and given to any number of calls without a copy.
+    /// Copies a tensor into the input window.
+    pub(super) fn copy_in(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        if let Some(window) = self.buffers.input.writable() {
+            window.write(offset, bytes)?;
+            self.meter.to_device.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Makes a buffer in the input window that can be filled in place, handed over, and given to any number of calls without a
+    /// copy.
     ///
     /// # Errors
     /// The shape is impossible, the window has no room and cannot grow, or the handle is stale.
@@ -179,7 +212,7 @@ impl Session {
             return Ok(buffer);
         }
         let needed = round64(len as u64).and_then(|len| front.checked_add(len)).unwrap_or(u64::MAX);
-        let reserved = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        let reserved = self.buffers.input.window().size;
         if self.staged.live().is_empty() {
             self.grow_input(needed)?;
         }
@@ -203,12 +236,13 @@ impl Session {
         let live = Arc::new(());
         self.staged.blocks.push((start, len as u64, Arc::downgrade(&live)));
         let offset = usize::try_from(start).unwrap_or(usize::MAX);
-        Ok(Some(InputBuffer { dtype, shape: shape.clone(), offset, len, window: self.staged.window, _live: live }))
+        let window = self.staged.window;
+        Ok(Some(InputBuffer { dtype, shape: shape.clone(), offset, len, window, live, owner: PhantomData }))
     }
 
     /// What is free in the input window behind the first `front` bytes; `None` when the window is not even that large.
     fn input_arena(&mut self, front: u64) -> Result<Option<Arena>, Error> {
-        let size = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        let size = self.buffers.input.window().size;
         // Blocks are whole multiples of the alignment; a last odd piece of the window holds none.
         let Some(room) = (size & !(TENSOR_ALIGN - 1)).checked_sub(front) else { return Ok(None) };
         let mut arena = Arena::new(front, room, TENSOR_ALIGN);
@@ -227,31 +261,54 @@ impl Session {
     }
 
     /// First byte of a buffer in the input window; `None` when the window has been replaced since.
-    pub(crate) fn input_offset(&self, buffer: &InputBuffer) -> Option<usize> {
+    pub(crate) fn input_offset<O: Owner>(&self, buffer: &InputBuffer<O>) -> Option<usize> {
         (buffer.window == self.staged.window).then_some(buffer.offset)
     }
 
-    /// The bytes of a buffer.
+    /// The bytes of a buffer that the host owns.
     ///
     /// # Errors
     /// The window it lies in has been replaced.
-    pub fn input_bytes(&self, buffer: &InputBuffer) -> Result<&[u8], Error> {
-        match &self.buffers.input {
+    pub fn input_bytes(&self, buffer: &InputBuffer<Host>) -> Result<&[u8], Error> {
+        match self.buffers.input.host() {
             Some(window) if buffer.window == self.staged.window => window.bytes(buffer.offset, buffer.len),
             _ => Err(Error::StaleBuffer { index: 0 }),
         }
     }
 
-    /// The bytes of a buffer, to be filled in place. They are the host's until the next call.
+    /// The bytes of a buffer that the host owns, to be filled in place.
     ///
     /// # Errors
     /// The window it lies in has been replaced.
-    pub fn input_bytes_mut(&mut self, buffer: &InputBuffer) -> Result<&mut [u8], Error> {
+    pub fn input_bytes_mut(&mut self, buffer: &InputBuffer<Host>) -> Result<&mut [u8], Error> {
         let current = self.staged.window;
-        match &mut self.buffers.input {
+        match self.buffers.input.writable() {
             Some(window) if buffer.window == current => window.bytes_mut(buffer.offset, buffer.len),
             _ => Err(Error::StaleBuffer { index: 0 }),
         }
+    }
+
+    /// Gives a buffer to the device, which then sees what the host wrote. Calls take it from now on; its bytes are out of reach.
+    ///
+    /// # Errors
+    /// The window it lies in has been replaced, or the system refuses the synchronisation. The buffer is used up either way.
+    pub fn hand_over(&mut self, buffer: InputBuffer<Host>) -> Result<InputBuffer<Device>, Error> {
+        self.input_offset(&buffer).ok_or(Error::StaleBuffer { index: 0 })?;
+        self.buffers.input.flush(&mut *self.link.transport)?;
+        Ok(buffer.owned_by())
+    }
+
+    /// Gives a buffer to the host, which then sees what the device wrote; no call takes it until it is handed over again.
+    ///
+    /// # Errors
+    /// As [`Session::hand_over`].
+    pub fn take_back(&mut self, buffer: InputBuffer<Device>) -> Result<InputBuffer<Host>, Error> {
+        self.input_offset(&buffer).ok_or(Error::StaleBuffer { index: 0 })?;
+        // A synchronisation concerns the whole window: what the host wrote into its other buffers must not get lost.
+        let window = &mut self.buffers.input;
+        window.hand_over(&mut *self.link.transport)?;
+        window.take_back(&mut *self.link.transport)?;
+        Ok(buffer.owned_by())
     }
 
     /// Puts the inputs of a call into the input window and describes them.
@@ -265,7 +322,7 @@ impl Session {
         if self.staged.live().is_empty() {
             self.grow_input(copied)?;
         }
-        let reserved = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        let reserved = self.buffers.input.window().size;
         let too_small = |reason: &str| Error::WindowTooSmall {
             window: "input",
             needed: copied,
@@ -291,13 +348,11 @@ impl Session {
                     let start = arena.allocate(bytes.len() as u64);
                     let start = start.ok_or_else(|| too_small("buffers in it are in use"))?;
                     let offset = usize::try_from(start).unwrap_or(usize::MAX);
-                    if let Some(window) = &mut self.buffers.input {
-                        window.write(offset, bytes)?;
-                    }
+                    self.copy_in(offset, bytes)?;
                     (offset, bytes.len())
                 }
             };
-            let base = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().base);
+            let base = self.buffers.input.window().base;
             descriptors.push(descriptor(index, input, base + offset as u64, len as u64)?);
         }
         Ok(descriptors)
@@ -324,7 +379,7 @@ impl Session {
         sizes.into_iter().enumerate().map(place).collect()
     }
 
-    fn check_staged(&self, index: usize, buffer: &InputBuffer, front: u64) -> Result<(), Error> {
+    fn check_staged(&self, index: usize, buffer: &InputBuffer<Device>, front: u64) -> Result<(), Error> {
         if buffer.window != self.staged.window {
             return Err(Error::StaleBuffer { index });
         }

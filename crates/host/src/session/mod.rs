@@ -6,6 +6,7 @@ mod models;
 mod outputs;
 mod raw;
 mod run;
+mod slot;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,8 @@ pub(crate) use raw::RawCall;
 pub use raw::{RawData, RawTensor};
 
 use crate::arena::Room;
-use crate::{Buffer, DeviceLost, Error, IoSizes, Loss, Manifest, Module, ModuleText, SessionOptions, Transport, Wait};
+use crate::buffer::Host;
+use crate::{DeviceLost, Error, IoSizes, Loss, Manifest, Module, ModuleText, SessionOptions, Transport, Wait};
 use exchange::{Link, NoReply, Reply};
 use inputs::StagedInputs;
 use outboard_shm::monotonic_ns;
@@ -24,6 +26,7 @@ use outboard_wire::{
     DynLoad, DynLoadReply, DynUnload, Header, KvLayout, MAX_MESSAGE, MessageType, PrintfHeader, SetPrintfBuf,
     SharedMap, Status, StatusReply, Version,
 };
+use slot::Slot;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -71,13 +74,29 @@ pub struct DeviceStatus {
     pub jobs_failed: u32,
 }
 
-/// Buffers of a session, in the order of their allocation.
+/// Tensor bytes that a session has moved by copying them. What lies in the shared windows already moves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Bytes of inputs, copied into the input window.
+    pub to_device: u64,
+    /// Bytes of outputs, copied out of the output window ([`Outputs::to_tensor`]).
+    pub to_host: u64,
+}
+
+/// Counts [`Traffic`].
+#[derive(Debug, Default)]
+struct Meter {
+    to_device: AtomicU64,
+    to_host: AtomicU64,
+}
+
+/// Buffers of a session, in the order of their allocation. Between requests all but the printf buffer are the host's.
 #[derive(Debug)]
 struct Buffers {
-    staging: Buffer,
-    printf: Buffer,
-    input: Option<Buffer>,
-    output: Option<Buffer>,
+    staging: Slot,
+    printf: Slot,
+    input: Slot,
+    output: Slot,
 }
 
 impl Buffers {
@@ -89,7 +108,7 @@ impl Buffers {
             return Err(Error::Placement { expected, got });
         }
         let printf = transport.allocate(PrintfHeader::DEFAULT_BUFFER.into())?;
-        Ok(Self { staging, printf, input: None, output: None })
+        Ok(Self { staging: staging.into(), printf: printf.into(), input: Slot::Empty, output: Slot::Empty })
     }
 }
 
@@ -113,6 +132,7 @@ pub struct Session {
     output_chosen: bool,
     loaded: Vec<Loaded>,
     text: ModuleText,
+    meter: Meter,
 }
 
 impl std::fmt::Debug for Session {
@@ -140,6 +160,7 @@ impl Session {
             output_chosen: false,
             loaded: Vec::new(),
             text: ModuleText::default(),
+            meter: Meter::default(),
         };
         session.bind_printf()?;
         Ok(session)
@@ -189,6 +210,12 @@ impl Session {
         &self.text
     }
 
+    /// Tensor bytes copied since the session began.
+    pub fn traffic(&self) -> Traffic {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Traffic { to_device: count(&self.meter.to_device), to_host: count(&self.meter.to_host) }
+    }
+
     /// How full the shared carveout is.
     pub fn room(&self) -> Room {
         self.link.transport.room()
@@ -207,7 +234,8 @@ impl Session {
     /// Names the buffer that modules print into: mandatory before any load.
     fn bind_printf(&mut self) -> Result<(), Error> {
         self.forget_text()?;
-        let window = self.buffers.printf.window();
+        let printf = self.buffers.printf.hand_over(&mut *self.link.transport)?;
+        let window = printf.map(crate::Buffer::window).unwrap_or_default();
         let size = u32::try_from(window.size).unwrap_or(u32::MAX);
         let request = SetPrintfBuf::new(self.link.next_seq(), window.base, size);
         let bound = self.request(MessageType::SetPrintfBuf, request.as_bytes(), self.options.deadlines.request, None);
@@ -350,9 +378,7 @@ impl Session {
         check_file_size(name, file.len() as u64)?;
         let manifest = read_manifest(file, name)?;
         self.ensure_running()?;
-        self.buffers.staging.write(0, file)?;
-        self.link.transport.hand_over(&self.buffers.staging)?;
-        self.forget_text()?;
+        self.stage(file)?;
 
         let request = DynLoad::new(self.link.next_seq(), u32::try_from(file.len()).unwrap_or(u32::MAX));
         let limit = self.options.deadlines.load;
@@ -374,6 +400,15 @@ impl Session {
         self.reserve_declared(&mut module);
         tracing::debug!(module = name, handle, "loaded");
         Ok(module)
+    }
+
+    /// Puts a file into staging for the next request, and forgets what was printed before.
+    fn stage(&mut self, file: &[u8]) -> Result<(), Error> {
+        if let Some(staging) = self.buffers.staging.writable() {
+            staging.write(0, file)?;
+        }
+        self.buffers.staging.hand_over(&mut *self.link.transport)?;
+        self.forget_text()
     }
 
     fn load_reply(&mut self, reply: Reply, name: &str) -> Result<DynLoadReply, Error> {
@@ -482,13 +517,33 @@ impl Session {
 
     fn forget_text(&mut self) -> Result<(), Error> {
         self.text = ModuleText::default();
-        ModuleText::forget(&mut self.buffers.printf)
+        self.with_printf(ModuleText::forget)
     }
 
+    /// Reads what a module printed and empties the buffer. `len` is what the device announced.
     fn capture_text(&mut self, len: Option<u32>) -> Result<(), Error> {
-        self.link.transport.take_back(&self.buffers.printf)?;
-        self.text = ModuleText::capture(&self.buffers.printf, len)?;
+        self.text = ModuleText::default();
+        if len == Some(0) {
+            return Ok(());
+        }
+        self.text = self.with_printf(|printf| {
+            let text = ModuleText::capture(printf, len)?;
+            ModuleText::forget(printf)?;
+            Ok(text)
+        })?;
         Ok(())
+    }
+
+    /// Takes the printf buffer back for a moment.
+    fn with_printf<T: Default>(
+        &mut self,
+        look: impl FnOnce(&mut crate::Buffer<Host>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let printf = &mut self.buffers.printf;
+        printf.take_back(&mut *self.link.transport)?;
+        let looked = printf.writable().map_or(Ok(T::default()), look);
+        printf.hand_over(&mut *self.link.transport)?;
+        looked
     }
 }
 

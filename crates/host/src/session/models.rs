@@ -34,9 +34,7 @@ impl Session {
     pub fn load_model(&mut self, file: &[u8], name: &str) -> Result<Model, Error> {
         check_file_size(name, file.len() as u64)?;
         self.ensure_running()?;
-        self.buffers.staging.write(0, file)?;
-        self.link.transport.hand_over(&self.buffers.staging)?;
-        self.forget_text()?;
+        self.stage(file)?;
         let request = ModelLoad::new(self.link.next_seq(), u32::try_from(file.len()).unwrap_or(u32::MAX));
         let limit = self.options.deadlines.load;
         let reply = self.request(MessageType::ModelLoad, request.as_bytes(), limit, Some(name))?;

@@ -2,9 +2,10 @@
 
 use super::Session;
 use super::run::Completed;
-use crate::{Buffer, Error, ModuleText};
+use crate::{Buffer, Error, Host, ModuleText};
 use outboard_tensor::{DType, Shape, Tensor, TensorView};
 use outboard_wire::{MAX_DIMS, MAX_INPUTS, TensorDesc};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
@@ -45,7 +46,7 @@ impl Outputs<'_> {
     /// An output where the device left it: nothing is copied.
     pub fn view(&self, position: usize) -> Option<TensorView<'_>> {
         let output = self.outputs.get(position)?;
-        let window = self.session.buffers.output.as_ref()?;
+        let window = self.session.buffers.output.host()?;
         let bytes = window.bytes(output.offset, output.len).ok()?;
         TensorView::new(output.dtype, &output.shape, bytes).ok()
     }
@@ -57,7 +58,9 @@ impl Outputs<'_> {
 
     /// A copy of an output.
     pub fn to_tensor(&self, position: usize) -> Option<Tensor> {
-        self.view(position).map(|view| view.to_tensor())
+        let view = self.view(position)?;
+        self.session.meter.to_host.fetch_add(view.bytes().len() as u64, Ordering::Relaxed);
+        Some(view.to_tensor())
     }
 
     /// Position of an output in the tuple the module returned; differs from its position here when the tuple has empty places.
@@ -69,7 +72,7 @@ impl Outputs<'_> {
     /// the session ends, with these contents until the next call.
     pub fn address(&self, position: usize) -> Option<*mut u8> {
         let output = self.outputs.get(position)?;
-        Some(self.session.buffers.output.as_ref()?.as_ptr().wrapping_add(output.offset))
+        Some(self.session.buffers.output.host()?.as_ptr().wrapping_add(output.offset))
     }
 
     /// Cycles of the device clock that the module ran.
@@ -92,7 +95,7 @@ impl Session {
     /// Checks what the device says about its outputs.
     pub(super) fn outputs(&self, completed: Completed) -> Result<Outputs<'_>, Error> {
         let Completed { fixed, inline, round_trip } = completed;
-        let window = self.buffers.output.as_ref();
+        let window = self.buffers.output.host();
         let rejected = |index, reason: String| Error::OutputRejected { index, reason };
         let window = window.ok_or_else(|| rejected(0, "there is no output window".to_owned()))?;
         let count = usize::try_from(fixed.num_outputs.get()).unwrap_or(usize::MAX);
@@ -118,7 +121,7 @@ impl Session {
 }
 
 /// Copies a descriptor array out of the output window.
-fn table(window: &Buffer, address: u64, size: u32, count: usize) -> Result<Vec<TensorDesc>, String> {
+fn table(window: &Buffer<Host>, address: u64, size: u32, count: usize) -> Result<Vec<TensorDesc>, String> {
     let need = count * size_of::<TensorDesc>();
     if (size as usize) < need {
         return Err(format!("a descriptor array of {size} bytes is too short for {count} outputs"));
@@ -132,7 +135,7 @@ fn table(window: &Buffer, address: u64, size: u32, count: usize) -> Result<Vec<T
 }
 
 /// Checks one descriptor: known element type, sane shape, size of both, place in the window.
-fn output(window: &Buffer, descriptor: &TensorDesc) -> Result<Output, String> {
+fn output(window: &Buffer<Host>, descriptor: &TensorDesc) -> Result<Output, String> {
     let (address, size) = (descriptor.data_addr.get(), descriptor.data_size.get());
     let dtype = DType::from_dlpack(descriptor.dtype_code.get(), descriptor.dtype_bits.get());
     let dtype = dtype.map_err(|error| error.to_string())?;

@@ -73,12 +73,17 @@ impl RawTensor<'_> {
 impl Session {
     /// Address in this process and size of the input window; `None` before there is one.
     pub(crate) fn input_window(&self) -> Option<(*mut u8, usize)> {
-        self.buffers.input.as_ref().map(|window| (window.as_ptr(), window.len()))
+        self.buffers.input.host().map(|window| (window.as_ptr(), window.len()))
+    }
+
+    /// As [`Session::input_window`], for a caller who is going to write there at any time.
+    pub(crate) fn expose_input_window(&mut self) -> Option<(*mut u8, usize)> {
+        self.buffers.input.writable().map(|window| (window.expose(), window.len()))
     }
 
     /// Address in this process and size of the output window; `None` before there is one.
     pub(crate) fn output_window(&self) -> Option<(*mut u8, usize)> {
-        self.buffers.output.as_ref().map(|window| (window.as_ptr(), window.len()))
+        self.buffers.output.host().map(|window| (window.as_ptr(), window.len()))
     }
 
     /// Starts the device if it is down and says which of its starts this is, so that a caller sees a restart.
@@ -105,7 +110,7 @@ impl Session {
             limit: self.options.deadlines.infer,
         };
         let completed = self.infer_growing(&wire, &descriptors, may_grow);
-        if let Some(window) = &mut self.buffers.input {
+        if let Some(window) = self.buffers.input.writable() {
             for (offset, bytes) in &displaced {
                 window.write(*offset, bytes)?;
             }
@@ -139,7 +144,7 @@ impl Session {
         if call.may_grow.0 && used.is_empty() {
             self.grow_input(needed)?;
         }
-        let reserved = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().size);
+        let reserved = self.buffers.input.window().size;
         let mut displaced = Vec::new();
         if needed > reserved {
             // Without room beside them, copies take the place of buffers that this call does not use.
@@ -160,7 +165,7 @@ impl Session {
         places: &[u64],
         inputs: &[RawTensor<'_>],
     ) -> Result<Vec<Displaced>, Error> {
-        let Some(window) = &self.buffers.input else { return Ok(Vec::new()) };
+        let Some(window) = self.buffers.input.host() else { return Ok(Vec::new()) };
         let copies: Vec<(u64, u64)> =
             places.iter().zip(lengths(inputs)).filter_map(|(place, len)| Some((*place, len?))).collect();
         let meets = |(start, len): &(u64, u64)| {
@@ -182,16 +187,14 @@ impl Session {
         let resident = || inputs.iter().filter(|input| matches!(input.data, RawData::Resident));
         let layout = self.link.transport.kv_layout();
         let stride = layout.stride(resident().map(|input| input.size));
-        let base = self.buffers.input.as_ref().map_or(0, |buffer| buffer.window().base);
+        let base = self.buffers.input.window().base;
         let mut nth = 0;
         let mut descriptors = Vec::with_capacity(inputs.len());
         for (index, (input, place)) in inputs.iter().zip(places).enumerate() {
             let unsupported = |reason: String| Error::InputUnsupported { index, reason };
             let address = match input.data {
                 RawData::Bytes(bytes) => {
-                    if let Some(window) = &mut self.buffers.input {
-                        window.write(usize::try_from(*place).unwrap_or(usize::MAX), bytes)?;
-                    }
+                    self.copy_in(usize::try_from(*place).unwrap_or(usize::MAX), bytes)?;
                     base + place
                 }
                 RawData::Window(offset) => base + offset as u64,

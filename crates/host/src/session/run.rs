@@ -2,7 +2,7 @@
 
 use super::exchange::Reply;
 use super::{Input, Outputs, Session, device_oom};
-use crate::{Error, Module, RunOptions};
+use crate::{Buffer, Device, Error, Module, ModuleText, RunOptions};
 use outboard_wire::{
     HOST_INLINE_INPUTS, Infer, InferFlags, InferLarge, InferReply, InferReplyHeader, MapWindow, MessageType, Status,
     TensorDesc,
@@ -108,10 +108,12 @@ impl Session {
 
     /// One inference over descriptors whose data lies in the input window.
     fn infer(&mut self, call: &Call<'_>, inputs: &[TensorDesc]) -> Result<Completed, Error> {
-        let (reply, round_trip) = self.send_inference(call, inputs)?;
-        if let Some(output) = &self.buffers.output {
-            self.link.transport.take_back(output)?;
-        }
+        let answered = self.send_inference(call, inputs);
+        // Whatever became of the call, the windows are the host's again.
+        self.buffers.input.reclaim();
+        let taken = self.buffers.output.take_back(&mut *self.link.transport);
+        let (reply, round_trip) = answered?;
+        taken?;
         if reply.status() != Some(Status::Success) {
             self.capture_text(None)?;
             return Err(self.failure(call.name, &reply));
@@ -130,24 +132,23 @@ impl Session {
     fn send_inference(&mut self, call: &Call<'_>, inputs: &[TensorDesc]) -> Result<(Reply, Duration), Error> {
         let Call { name, handle, model, flags, limit } = *call;
         let about = Some(name);
-        let windows = self.windows();
         let seq = self.link.next_seq();
-        self.forget_text()?;
+        self.text = ModuleText::default();
         // Only INFER_LARGE honours the KV flag.
-        if inputs.len() <= HOST_INLINE_INPUTS && !flags.is_kv_resident() {
+        let inline = inputs.len() <= HOST_INLINE_INPUTS && !flags.is_kv_resident();
+        if let Some(window) = self.buffers.input.writable().filter(|_| !inline) {
+            window.write(0, inputs.as_bytes())?;
+        }
+        let windows = self.lend()?;
+        if inline {
             let request = Infer::new(seq, handle, model, flags, windows, inputs)
                 .map_err(|error| Error::InputUnsupported { index: HOST_INLINE_INPUTS, reason: error.to_string() })?;
-            self.hand_over_input()?;
             let start = Instant::now();
             let reply = self.request(MessageType::Infer, request.bytes(), limit, about)?;
             return Ok((reply, start.elapsed()));
         }
-        if let Some(window) = &mut self.buffers.input {
-            window.write(0, inputs.as_bytes())?;
-        }
         let count = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
         let request = InferLarge::new(seq, handle, model, flags, windows, (windows.0.base, count));
-        self.hand_over_input()?;
         let start = Instant::now();
         let reply = self.request(MessageType::InferLarge, request.as_bytes(), limit, about)?;
         Ok((reply, start.elapsed()))
@@ -160,7 +161,7 @@ impl Session {
             Err(refusal) => return refusal,
         };
         let call_failed = || Error::CallFailed { module: module.to_owned(), value: fixed.return_value.get() };
-        let reserved = self.windows().1.size;
+        let reserved = self.buffers.output.window().size;
         match reply.status() {
             Some(Status::Call) => call_failed(),
             // The entry may return the same number for reasons of its own; then no allocation was recorded.
@@ -176,13 +177,11 @@ impl Session {
         }
     }
 
-    /// The input and the output window as a request declares them.
-    fn windows(&self) -> (MapWindow, MapWindow) {
-        let window = |buffer: &Option<crate::Buffer>| buffer.as_ref().map(crate::Buffer::window).unwrap_or_default();
-        (window(&self.buffers.input), window(&self.buffers.output))
-    }
-
-    fn hand_over_input(&mut self) -> Result<(), Error> {
-        self.buffers.input.as_ref().map_or(Ok(()), |input| self.link.transport.hand_over(input))
+    /// Gives both windows to the device and returns them as a request declares them.
+    fn lend(&mut self) -> Result<(MapWindow, MapWindow), Error> {
+        let transport = &mut *self.link.transport;
+        let window = |lent: Option<&Buffer<Device>>| lent.map(Buffer::window).unwrap_or_default();
+        let input = window(self.buffers.input.hand_over(transport)?);
+        Ok((input, window(self.buffers.output.hand_over(transport)?)))
     }
 }

@@ -105,10 +105,13 @@ fn a_buffer_of_the_input_window_is_filled_in_place_and_travels_without_a_copy() 
     let buffer = session.input(&module, DType::Float32, "1,4".parse().unwrap()).unwrap();
     let x = tensor("1,4", 5.0);
     session.input_bytes_mut(&buffer).unwrap().copy_from_slice(x.bytes());
+    let mut buffer = session.hand_over(buffer).unwrap();
     for round in 0..3 {
         // Filled once, changed in place, never copied: the address of every call is that of the buffer.
-        session.input_bytes_mut(&buffer).unwrap()[0] = round;
-        let expected = session.input_bytes(&buffer).unwrap().to_vec();
+        let taken = session.take_back(buffer).unwrap();
+        session.input_bytes_mut(&taken).unwrap()[0] = round;
+        let expected = session.input_bytes(&taken).unwrap().to_vec();
+        buffer = session.hand_over(taken).unwrap();
         let outputs = session.run(&module, &[Input::from(&buffer)]).unwrap();
         assert_eq!(outputs.view(0).unwrap().bytes(), expected);
         let message = seen.last();
@@ -116,6 +119,10 @@ fn a_buffer_of_the_input_window_is_filled_in_place_and_travels_without_a_copy() 
             (outboard_wire::Infer::descriptors(&message, 1).unwrap(), InferHeader::parse(&message).unwrap());
         assert_eq!(descriptors[0].data_addr.get(), window.input_dsp_addr.get() + module.input_data_offset());
     }
+    assert_eq!(session.traffic(), crate::Traffic::default(), "no tensor byte was copied");
+    drop(buffer);
+    session.run(&module, &[Input::from(&x)]).unwrap().to_tensor(0).unwrap();
+    assert_eq!(session.traffic(), crate::Traffic { to_device: 16, to_host: 16 });
 }
 
 #[test]
@@ -127,6 +134,7 @@ fn copied_tensors_never_overwrite_buffers_that_somebody_holds() {
     let second = session.input(&module, DType::UInt8, "64".parse().unwrap()).unwrap();
     session.input_bytes_mut(&first).unwrap().fill(1);
     session.input_bytes_mut(&second).unwrap().fill(2);
+    let (first, second) = (session.hand_over(first).unwrap(), session.hand_over(second).unwrap());
     let copied = Tensor::from_values("200".parse().unwrap(), &[3u8; 200]).unwrap();
     let outputs = session.run(&module, &[Input::from(&copied), Input::from(&second), Input::from(&first)]).unwrap();
     let bytes: Vec<&[u8]> = outputs.views().map(|view| view.bytes()).collect();
@@ -145,6 +153,7 @@ fn a_window_with_buffers_in_use_does_not_grow_and_says_so() {
     session.reserve_io(1024, 0).unwrap();
     let buffer = session.input(&module, DType::UInt8, "64".parse().unwrap()).unwrap();
     assert!(matches!(session.reserve_io(4096, 0), Err(Error::BuffersInUse { live: 1 })));
+    let buffer = session.hand_over(buffer).unwrap();
     let large = session.input(&module, DType::UInt8, "2000".parse().unwrap()).unwrap_err();
     assert_eq!(
         large.to_string(),
@@ -166,9 +175,13 @@ fn a_buffer_of_a_window_that_was_replaced_is_refused() {
     let (other, _) = (session.input(&module, DType::UInt8, "64".parse().unwrap()).unwrap(), ());
     let (mut second, _) = benign((0, 0, 0, 0));
     let theirs = load(&mut second);
-    assert!(matches!(second.run(&theirs, &[Input::from(&other)]), Err(Error::StaleBuffer { index: 0 })));
     assert!(second.input_bytes(&other).is_err());
     assert!(second.input_bytes_mut(&other).is_err());
+    let given = session.hand_over(other).unwrap();
+    assert!(matches!(second.run(&theirs, &[Input::from(&given)]), Err(Error::StaleBuffer { index: 0 })));
+    assert!(matches!(second.take_back(given), Err(Error::StaleBuffer { index: 0 })));
+    let other = session.input(&module, DType::UInt8, "64".parse().unwrap()).unwrap();
+    assert!(matches!(second.hand_over(other), Err(Error::StaleBuffer { index: 0 })));
 }
 
 #[test]
@@ -178,6 +191,7 @@ fn a_buffer_under_the_descriptors_of_a_larger_call_is_refused_instead_of_overwri
     session.reserve_io(4096, 4096).unwrap();
     // Without metadata four descriptors go before the data; a call with six needs room for six.
     let buffer = session.input(&module, DType::UInt8, "64".parse().unwrap()).unwrap();
+    let buffer = session.hand_over(buffer).unwrap();
     let x = tensor("1", 0.0);
     let mut inputs = vec![Input::from(&x); 5];
     inputs.push(Input::from(&buffer));

@@ -30,11 +30,10 @@ fn declared_windows_come_out_at_exact_addresses_and_only_grow() {
     let module = load(&mut session);
     assert_eq!(module.input_data_offset(), 4992);
     let windows = |session: &Session| {
-        let window =
-            |buffer: &Option<crate::Buffer>| buffer.as_ref().map(|buffer| (buffer.window().base, buffer.window().size));
-        (window(&session.buffers.input), window(&session.buffers.output))
+        let window = |window: outboard_wire::MapWindow| (window.base, window.size);
+        (window(session.buffers.input.window()), window(session.buffers.output.window()))
     };
-    let reserved = (Some((0xDE01_0000, 11_802_496)), Some((0xDEB6_0000, 12_583_040)));
+    let reserved = ((0xDE01_0000, 11_802_496), (0xDEB6_0000, 12_583_040));
     assert_eq!(windows(&session), reserved);
     session.reserve_io(64, 64).unwrap();
     assert_eq!(windows(&session), reserved);
