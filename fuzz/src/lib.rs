@@ -5,8 +5,10 @@
 
 pub mod device;
 pub mod elf;
+pub mod images;
 pub mod load;
 pub mod mutate;
+pub mod neff;
 pub mod signature;
 
 /// A fuzz target.
@@ -19,10 +21,16 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "elf", run: elf::run },
     Target { name: "load", run: load::run },
     Target { name: "weights", run: device::weights },
     Target { name: "io_meta", run: device::io_meta },
     Target { name: "service", run: device::service },
+    Target { name: "pi", run: images::pi },
+    Target { name: "prelink", run: images::prelink },
+    Target { name: "ucpl", run: images::ucpl },
+    Target { name: "carve", run: images::carve },
+    Target { name: "neff", run: neff::neff },
+    Target { name: "seq", run: neff::seq },
 ];

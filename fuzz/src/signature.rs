@@ -19,6 +19,12 @@ impl Signature {
         word.bytes().chain([0]).for_each(|byte| self.byte(byte));
     }
 
+    /// Adds a message without its numbers and names.
+    pub fn message(&mut self, message: &str) {
+        let plain = message.split_whitespace().filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()));
+        plain.take(12).for_each(|word| self.word(word));
+    }
+
     /// Adds which rule an error is about, without offsets, values and names.
     pub fn elf_error(&mut self, error: &ElfError) {
         self.word(error.kind());

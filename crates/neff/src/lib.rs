@@ -23,7 +23,6 @@ mod container;
 mod definition;
 mod error;
 mod file;
-pub mod fuzz;
 mod header;
 mod json;
 pub mod metaneff;

@@ -21,7 +21,6 @@
 
 pub mod carve;
 pub mod cores;
-pub mod fuzz;
 mod host;
 pub mod inspect;
 pub mod opcodes;

@@ -1,12 +1,10 @@
-//! Fuzz targets of this crate: functions that take any bytes, must return, and must keep the promises.
-//!
-//! Each returns a signature of what happened, as those of `outboard_ucode::fuzz` do.
+//! Targets `neff` and `seq`: containers and what is in them, and streams of instructions.
 
-use outboard_ucode::fuzz::Signature;
+use outboard_neff::metaneff::MetaNeff;
+use outboard_neff::seq::{Dialect, Events, Instruction, SLOT, inspect as inspect_stream};
+use outboard_neff::{Neff, RuntimeVersion, inspect, inspect_part, verify};
 
-use crate::metaneff::MetaNeff;
-use crate::seq::{Dialect, Events, Instruction, SLOT, encode_chain, inspect as inspect_stream};
-use crate::{Neff, PackOptions, Packager, RuntimeVersion, inspect, inspect_part, pack, verify};
+use crate::signature::Signature;
 
 /// Target `neff`: reads a container in every way, and every part of it on its own.
 #[must_use]
@@ -58,22 +56,4 @@ pub fn seq(data: &[u8]) -> u64 {
         }
     }
     signature.value()
-}
-
-/// Inputs to start from: containers of both packagers, and a stream.
-#[must_use]
-pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let members = [
-        ("kelf-a.json", r#"{"graphs":[{"definition":"sg00/def.json","name":"sg00"}],"target":"*"}"#),
-        ("sg00/def.json", r#"{"name":"g","var":{"y":{"var_id":0,"type":"output"}},"ucode_lib":"ucode_lib.json"}"#),
-        (
-            "ucode_lib.json",
-            r#"[{"library":"l.so","version":"1.0","functions":[{"name":"f","opcode":133,"sub_opcode":0}]}]"#,
-        ),
-        ("l.so", "not a library"),
-    ]
-    .map(|(name, data)| (name.to_owned(), data.as_bytes().to_vec()));
-    let packed = |packager| pack(&members, &PackOptions { packager, ..PackOptions::default() }).unwrap_or_default();
-    let stream = encode_chain(3, &[], &[], crate::seq::PayloadCount::Compiler).concat();
-    vec![("raw", packed(Packager::Raw)), ("gzip", packed(Packager::Gzip)), ("stream", stream)]
 }

@@ -2,6 +2,8 @@
 //!
 //! The rest of `corpus/load` are recorded C7x modules and shared objects of a C compiler.
 
+mod gpsimd;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,7 +19,13 @@ fn main() -> ExitCode {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let mut load = c7x();
     load.extend(host());
-    for (folder, seeds) in [("load", load), ("elf", readable())] {
+    let folders = [("load", load), ("elf", readable())].into_iter().chain(gpsimd::all());
+    for (folder, seeds) in folders {
+        let made = std::fs::create_dir_all(corpus.join(folder));
+        if let Err(error) = made {
+            eprintln!("{folder}: {error}");
+            return ExitCode::from(1);
+        }
         for (name, bytes) in seeds {
             let path = corpus.join(folder).join(format!("made_{name}"));
             if let Err(error) = std::fs::write(&path, bytes) {

@@ -1,47 +1,10 @@
-//! Fuzz targets of this crate and of the prelinker: functions that take any bytes, must return, and must keep the promises.
-//!
-//! Each returns a *signature* of what happened; a runner keeps inputs with a signature that it has not seen.
+//! Targets `pi`, `prelink`, `ucpl` and `carve`: GPSIMD images, looked at, prelinked and searched for.
 
 use outboard_link::pi::{Mode, PrelinkError, PrelinkRequest, UcplImage, prelink as prelink_image};
+use outboard_ucode::resident::{Flavor, resident};
+use outboard_ucode::{carve as carver, cores, inspect};
 
-use crate::resident::{Flavor, resident};
-use crate::{carve as carver, cores, inspect, twins};
-
-/// A signature under construction (FNV-1a).
-#[derive(Debug, Clone, Copy)]
-pub struct Signature(u64);
-
-impl Default for Signature {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Signature {
-    /// Adds a word that does not come from the input.
-    pub fn word(&mut self, word: &str) {
-        for byte in word.bytes().chain([0]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    /// Adds the order of magnitude of a count.
-    pub fn count(&mut self, count: usize) {
-        self.0 = (self.0 ^ u64::from(usize::BITS - count.leading_zeros())).wrapping_mul(0x0100_0000_01b3);
-    }
-
-    /// Adds a message without its numbers and names.
-    pub fn message(&mut self, message: &str) {
-        let plain = message.split_whitespace().filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()));
-        plain.take(12).for_each(|word| self.word(word));
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn value(self) -> u64 {
-        self.0
-    }
-}
+use crate::signature::Signature;
 
 /// Target `pi`: inspects, and prints what it saw.
 #[must_use]
@@ -122,16 +85,4 @@ pub fn carve(data: &[u8]) -> u64 {
         }
     }
     signature.value()
-}
-
-/// Inputs to start from: a small image of each shape and a prelinked one.
-#[must_use]
-pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
-    let image = |name| twins::image(name).unwrap_or_default();
-    let mut seeds =
-        vec![("cayman_1", image("cayman_1")), ("cayman_2", image("cayman_2")), ("maverick_1", image("maverick_1"))];
-    let cayman = cores::by_kind(13).map(|core| core.bounds);
-    let staged = cayman.and_then(|bounds| prelink_image(&PrelinkRequest::new(&image("cayman_1"), &bounds)).ok());
-    seeds.extend(staged.map(|staged| ("cayman_1_ucpl", staged.image())));
-    seeds
 }
