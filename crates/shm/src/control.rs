@@ -2,7 +2,8 @@
 
 use crate::crash::{CrashCell, CrashRecord};
 use crate::map::{MapError, Mapping, Object};
-use crate::ring::{MESSAGE_BYTES, Ring, RingError};
+use crate::primitives::MESSAGE_BYTES;
+use crate::ring::{Ring, RingError};
 use crate::trace::TraceCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -401,6 +402,13 @@ mod tests {
             assert_eq!(&buffer[..message.len()], message);
         }
         echo.join().unwrap();
+    }
+
+    #[test]
+    fn a_ring_of_zeros_is_empty() {
+        let ring = Ring::empty();
+        assert!(!ring.has_message());
+        assert_eq!(ring.pop(&mut [0; MESSAGE_BYTES]), Ok(None));
     }
 
     #[test]

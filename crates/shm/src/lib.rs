@@ -12,6 +12,7 @@
 mod control;
 mod crash;
 mod map;
+mod primitives;
 mod ring;
 mod socket;
 mod trace;
@@ -19,5 +20,6 @@ mod trace;
 pub use control::{ControlError, DeviceState, Port, Received, Side, Statistics, WaitPolicy, monotonic_ns};
 pub use crash::CrashRecord;
 pub use map::{MapError, Mapping, Object, Protection, Unmap};
-pub use ring::{MESSAGE_BYTES, RingError};
+pub use primitives::MESSAGE_BYTES;
+pub use ring::RingError;
 pub use socket::{receive_objects, send_objects};

@@ -1,11 +1,6 @@
 //! A bounded single-producer single-consumer ring of messages in shared memory.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Longest message a slot holds.
-pub const MESSAGE_BYTES: usize = 512;
-/// Slots of a ring; a power of two.
-const SLOTS: u32 = 16;
+use crate::primitives::{AtomicU32, MESSAGE_BYTES, Ordering, SLOTS, fence, sleep_while, wake_sleepers};
 
 /// Why a message could not be exchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +46,13 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        let counter = || Counter { value: AtomicU32::new(0), sleepers: AtomicU32::new(0) };
+        let slot = || Slot { len: AtomicU32::new(0), bytes: std::array::from_fn(|_| AtomicU32::new(0)) };
+        Self { tail: counter(), head: counter(), slots: std::array::from_fn(|_| slot()) }
+    }
+
     /// Appends a message; never waits.
     pub(crate) fn push(&self, message: &[u8]) -> Result<(), RingError> {
         let len = u32::try_from(message.len()).ok().filter(|len| *len as usize <= MESSAGE_BYTES);
@@ -70,8 +72,10 @@ impl Ring {
             word.store(u32::from_le_bytes(bytes), Ordering::Relaxed);
         }
         slot.len.store(len, Ordering::Relaxed);
-        self.tail.value.store(tail.wrapping_add(1), Ordering::SeqCst);
-        if self.tail.sleepers.load(Ordering::SeqCst) != 0 {
+        self.tail.value.store(tail.wrapping_add(1), Ordering::Release);
+        // With the fence in `sleep`: either this side sees the sleeper, or the sleeper sees the message.
+        fence(Ordering::SeqCst);
+        if self.tail.sleepers.load(Ordering::Relaxed) != 0 {
             self.wake();
         }
         Ok(())
@@ -107,27 +111,18 @@ impl Ring {
 
     /// Blocks until the producer may have added something, at most `timeout`.
     pub(crate) fn sleep(&self, timeout: std::time::Duration, give_up: impl Fn() -> bool) {
-        let seen = self.tail.value.load(Ordering::SeqCst);
-        self.tail.sleepers.fetch_add(1, Ordering::SeqCst);
-        if self.tail.value.load(Ordering::SeqCst) == self.head.value.load(Ordering::Relaxed) && !give_up() {
-            let timeout = rustix::thread::futex::Timespec {
-                tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: timeout.subsec_nanos().into(),
-            };
-            // A wake-up, a change before the sleep, a signal and the time-out all mean the same: look again.
-            let _ = rustix::thread::futex::wait(
-                &self.tail.value,
-                rustix::thread::futex::Flags::empty(),
-                seen,
-                Some(&timeout),
-            );
+        let seen = self.tail.value.load(Ordering::Relaxed);
+        self.tail.sleepers.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.tail.value.load(Ordering::Relaxed) == self.head.value.load(Ordering::Relaxed) && !give_up() {
+            sleep_while(&self.tail.value, seen, timeout);
         }
-        self.tail.sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.tail.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Wakes whoever sleeps on the ring.
     pub(crate) fn wake(&self) {
-        let _ = rustix::thread::futex::wake(&self.tail.value, rustix::thread::futex::Flags::empty(), u32::MAX >> 1);
+        wake_sleepers(&self.tail.value);
     }
 
     /// Forgets everything, for a device that starts afresh.

@@ -7,6 +7,7 @@
  *   4  prints a profile of a layer in flight and fails with -7
  *   5  copies a word by DMA: {code, word}
  *   6  looks at an int64 constant that lies at an odd multiple of four: {address modulo 8, value}
+ *   7  runs for tens of milliseconds, then adds up a table in .data
  */
 #include "outboard_tvm_abi.h"
 
@@ -16,6 +17,7 @@ int tvm_dsp_dma_wait(int queue, int in_flight);
 static const DLDevice cpu = {1, 0};
 static const DLDataType int32 = {DL_INT, 32, 1};
 static int32_t runs;
+static volatile int32_t table[4] = {1, 20, 300, 4000};
 
 /* One int64[1] = {77}. Its data follows 52 bytes of header, so an aligned blob leaves it at 4 modulo 8. */
 typedef struct __attribute__((packed)) {
@@ -86,6 +88,11 @@ int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIA
     count = 2;
     break;
   }
+  case 7:
+    for (volatile int32_t i = 0; i < 20000000; i++) {
+    }
+    values[0] = table[0] + table[1] + table[2] + table[3];
+    break;
   default:
     break;
   }
