@@ -2,6 +2,8 @@
 
 use outboard_host::{DeviceLost, Error};
 use outboard_link::LoadError;
+use outboard_link::build::BuildErrors;
+use outboard_link::layout_file::LayoutFileError;
 use outboard_tensor::TensorError;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -232,6 +234,26 @@ impl From<&LoadError> for Failure {
             details: if symbols.is_empty() { Vec::new() } else { vec![("symbols", json!(symbols))] },
             told: false,
         }
+    }
+}
+
+impl From<&BuildErrors> for Failure {
+    fn from(errors: &BuildErrors) -> Self {
+        let (code, kind) = (errors.first().explain(), errors.first().kind());
+        let all: Vec<Value> = errors
+            .iter()
+            .map(|error| json!({"error": error.kind(), "name": error.explain(), "message": error.to_string()}))
+            .collect();
+        let help = format!("`outboard explain {code}` tells more; nothing was written");
+        let details = vec![("faults", json!(all))];
+        Self { exit: JUDGED, details, ..Self::request(code, kind, errors.to_string(), help) }
+    }
+}
+
+impl From<&LayoutFileError> for Failure {
+    fn from(error: &LayoutFileError) -> Self {
+        let help = format!("`outboard explain {}` tells more; nothing was written", error.explain());
+        Self::request(error.explain(), "bad_layout", error.to_string(), help)
     }
 }
 

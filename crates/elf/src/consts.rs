@@ -94,10 +94,34 @@ pub mod sht {
     pub const NOTE: u32 = 7;
     /// Occupies no file bytes.
     pub const NOBITS: u32 = 8;
+    /// Relocations without addends.
+    pub const REL: u32 = 9;
     /// Dynamic symbol table.
     pub const DYNSYM: u32 = 11;
+    /// Table of initialisation functions.
+    pub const INIT_ARRAY: u32 = 14;
+    /// Table of termination functions.
+    pub const FINI_ARRAY: u32 = 15;
+    /// Sections that stand or fall together.
+    pub const GROUP: u32 = 17;
     /// GNU symbol hash table.
     pub const GNU_HASH: u32 = 0x6fff_fff6;
+}
+
+/// Section attributes (`sh_flags`).
+pub mod shf {
+    /// May be written at run time.
+    pub const WRITE: u64 = 1;
+    /// Occupies memory at run time.
+    pub const ALLOC: u64 = 2;
+    /// Holds instructions.
+    pub const EXECINSTR: u64 = 4;
+    /// `sh_info` is the index of a section.
+    pub const INFO_LINK: u64 = 0x40;
+    /// Thread-local storage.
+    pub const TLS: u64 = 0x400;
+    /// Never removed by a linker.
+    pub const GNU_RETAIN: u64 = 0x20_0000;
 }
 
 /// Section indices with a meaning (`st_shndx`).

@@ -48,8 +48,8 @@ pub mod write;
 
 pub use bytes::Bytes;
 pub use consts::{
-    dt, dynamic_tag_name, em_name, et, et_name, machine, osabi, osabi_name, pf, pt, segment_type_name, shn, sht, stb,
-    stt, stv,
+    dt, dynamic_tag_name, em_name, et, et_name, machine, osabi, osabi_name, pf, pt, segment_type_name, shf, shn, sht,
+    stb, stt, stv,
 };
 pub use dynamic::{DynEntry, Dynamic, Pointers};
 pub use elf::{Class, Elf, Header};

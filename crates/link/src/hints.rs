@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::{ExportTable, MissingSymbol};
 
 /// Near names are looked for only for this many symbols, so that a hostile file cannot buy hours of comparisons.
-const SUGGEST_FOR: usize = 64;
+pub(crate) const SUGGEST_FOR: usize = 64;
 /// And only for names up to this length.
 const SUGGEST_LENGTH: usize = 80;
 /// Near names per symbol.
@@ -18,16 +18,23 @@ pub(crate) fn suggest(symbols: &mut [MissingSymbol], exports: &ExportTable) {
     let names = exports.sorted();
     for symbol in symbols.iter_mut().filter(|s| !s.name.is_empty() && s.name.len() <= SUGGEST_LENGTH).take(SUGGEST_FOR)
     {
-        let limit = 1 + symbol.name.chars().count() / 4;
-        let mut near: Vec<(usize, &str)> = names
-            .iter()
-            .filter(|(name, _)| name.len() <= SUGGEST_LENGTH && name.len().abs_diff(symbol.name.len()) <= limit)
-            .map(|(name, _)| (distance(&symbol.name, name), *name))
-            .filter(|(distance, _)| *distance <= limit)
-            .collect();
-        near.sort_unstable();
-        symbol.near = near.into_iter().take(SUGGESTIONS).map(|(_, name)| name.to_string()).collect();
+        symbol.near = nearest(&symbol.name, names.iter().map(|(name, _)| *name));
     }
+}
+
+/// Up to three of `names` that look like `name`, nearest first; none for a name that is empty or very long.
+pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    if name.is_empty() || name.len() > SUGGEST_LENGTH {
+        return Vec::new();
+    }
+    let limit = 1 + name.chars().count() / 4;
+    let mut near: Vec<(usize, &str)> = names
+        .filter(|other| other.len() <= SUGGEST_LENGTH && other.len().abs_diff(name.len()) <= limit)
+        .map(|other| (distance(name, other), other))
+        .filter(|(distance, _)| *distance <= limit)
+        .collect();
+    near.sort_unstable();
+    near.into_iter().take(SUGGESTIONS).map(|(_, name)| name.to_string()).collect()
 }
 
 /// Edit distance: insertions, deletions, replacements and swaps of neighbours cost 1 each.

@@ -15,6 +15,7 @@
 
 extern crate alloc;
 
+pub mod build;
 mod error;
 mod exports;
 mod hints;
@@ -42,4 +43,4 @@ pub use module::{LoadedModule, LoadedSegment, Perms};
 pub use note::{ModuleNote, NOTE_BUILD, NOTE_MANIFEST, NOTE_OWNER, manifest, module_note};
 pub use pool::PoolMemory;
 #[cfg(feature = "tools")]
-pub use tools::{budget, check, export_sets, inspect, prelink, resource_table, target};
+pub use tools::{budget, check, export_sets, inspect, layout_file, prelink, resource_table, target};

@@ -14,6 +14,7 @@ mod explain;
 mod exports;
 mod inputs;
 mod inspect;
+mod link;
 mod neff;
 mod ping;
 mod prelink;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Carve(carve::Args),
     Resident(resident::Args),
     Neff(neff::Args),
+    Link(link::Args),
     Bench(bench::Args),
     Disasm(xtensa::DisasmArgs),
     Asm(xtensa::AsmArgs),
@@ -81,6 +83,7 @@ impl Command {
             Self::Carve(args) => args.json,
             Self::Resident(args) => args.json,
             Self::Neff(args) => args.wants_json(),
+            Self::Link(args) => args.json,
             Self::Bench(args) => args.wants_json(),
             Self::Disasm(args) => args.json,
             Self::Devices(args) => args.json,
@@ -113,6 +116,7 @@ pub(crate) fn execute(command: Command, matches: &ArgMatches) -> Result<(), Fail
         Command::Carve(args) => carve::execute(&args),
         Command::Resident(args) => resident::execute(&args),
         Command::Neff(args) => neff::execute(&args),
+        Command::Link(args) => link::execute(&args),
         Command::Bench(args) => bench::execute(&args, matches.subcommand_matches("bench")),
         Command::Disasm(args) => xtensa::disasm(&args),
         Command::Asm(args) => xtensa::asm(&args),

@@ -6,8 +6,12 @@
 //!
 //! See `docs/reference/gpsimd-prelink.md`, "Relocation types".
 
+mod operand;
+
 use crate::row::{data, nothing, refused};
 use crate::{Expr, Field, Place, Range, Recipe, Row, Site, Table};
+
+pub use operand::{Base, CONST16_HIGH, CONST16_LOW, Operand, OperandError};
 
 /// The table of Xtensa.
 #[must_use]
@@ -17,6 +21,12 @@ pub fn table() -> &'static Table {
 
 /// `R_XTENSA_NONE`: padding.
 pub const NONE: u32 = 0;
+/// `R_XTENSA_32`: a word that holds an address.
+pub const WORD_ADDRESS: u32 = 1;
+/// `R_XTENSA_PLT`: as [`WORD_ADDRESS`] where nothing is loaded at run time.
+pub const PLT: u32 = 6;
+/// `R_XTENSA_32_PCREL`: a word that holds a distance from itself.
+pub const WORD_DISTANCE: u32 = 14;
 /// `R_XTENSA_RELATIVE`: a word that holds a link address.
 pub const RELATIVE: u32 = 5;
 /// `R_XTENSA_SLOT0_OP`, the first of fifteen: the low half of an address.
