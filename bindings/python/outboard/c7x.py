@@ -7,6 +7,8 @@ device; nothing but numpy is needed. Arrays of other libraries are taken through
         y = vm["main"](x)               # a copy, or a list of them
         y = vm.run_nocopy(x)            # a view, which the next call overwrites
         z = vm.create_input((1, 64), "float32")   # lives on the device: filled in place, never copied
+    cache = Resident((1, 4, 64, 16))          # what the call before left on the device
+    y = vm.run_resident(x, cache)             # returns the first output; the device keeps the others
 """
 
 from __future__ import annotations
@@ -15,17 +17,19 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-__all__ = ["C7xError", "C7xVirtualMachine", "TensorDesc", "find_library"]
+__all__ = ["C7xError", "C7xVirtualMachine", "Resident", "TensorDesc", "find_library"]
 
 LIBRARY = "libc7x_arm_runtime.so"
 MAX_DIMS = 6
 MAX_TENSORS = 128
+KV_RESIDENT = 1 << 16
 
 # DLPack's codes of the kinds of numpy's element types.
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
@@ -45,6 +49,14 @@ class TensorDesc(ctypes.Structure):
         ("reserved", ctypes.c_int32),
         ("shape", ctypes.c_int64 * MAX_DIMS),
     )
+
+
+@dataclass(frozen=True)
+class Resident:
+    """An input that is on the device already: the next of the outputs that a resident call has kept, in their order."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
 
 
 class C7xError(RuntimeError):
@@ -171,7 +183,12 @@ def _as_array(value: Any) -> np.ndarray:
     return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
-def _described(array: np.ndarray) -> TensorDesc:
+def _described(array: np.ndarray | Resident) -> TensorDesc:
+    if isinstance(array, Resident):
+        blank = np.broadcast_to(np.empty((), dtype=array.dtype), array.shape)
+        described = _described(blank)
+        described.data = None
+        return described
     if array.ndim > MAX_DIMS:
         raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions, not {array.ndim}")
     code, bits = _code_and_bits(array.dtype)
@@ -218,16 +235,16 @@ class C7xVirtualMachine:
             self._client = _Client(self._library, self._module)
         return self._client
 
-    def _call(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+    def _call(self, inputs: Sequence[Any], flags: int = 0) -> list[np.ndarray]:
         if not 1 <= len(inputs) <= MAX_TENSORS:
             raise ValueError(f"a call has 1 to {MAX_TENSORS} inputs, not {len(inputs)}")
-        arrays = [_as_array(value) for value in inputs]
+        arrays = [value if isinstance(value, Resident) else _as_array(value) for value in inputs]
         described = (TensorDesc * len(arrays))(*map(_described, arrays))
         outputs = (TensorDesc * MAX_TENSORS)()
         count, cycles = ctypes.c_int(), ctypes.c_uint64()
         client = self._loaded()
         number = self._library.c7x_client_infer_n(
-            client.pointer, client.handle, 0, described, len(arrays), outputs, MAX_TENSORS, count, cycles, 0
+            client.pointer, client.handle, 0, described, len(arrays), outputs, MAX_TENSORS, count, cycles, flags
         )
         client.check("The call failed", number)
         self._cycles = cycles.value
@@ -249,6 +266,15 @@ class C7xVirtualMachine:
         """Calls the module; returns its output, or a list, where the device left it: the next call overwrites it."""
         self.last_nocopy_outputs = self._call(inputs)
         return self.last_nocopy_outputs[0] if len(self.last_nocopy_outputs) == 1 else self.last_nocopy_outputs
+
+    def run_resident(self, *inputs: Any) -> Any:
+        """Calls a module with caches; returns a copy of its first output. The device keeps the others, in their order.
+
+        An input is a tensor, or :class:`Resident` for one that the call before has left: the first of them is the
+        second output of that call, the next one the third. The first call gives the caches their beginning.
+        """
+        outputs = self._call(inputs, KV_RESIDENT)
+        return _for_caller(outputs[0].copy())
 
     def create_input(self, shape: Sequence[int], dtype: Any = "float32") -> np.ndarray:
         """An array in memory of the device, to be filled in place: calls with it copy nothing.

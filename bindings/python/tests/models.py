@@ -189,3 +189,56 @@ def recurrent(
         **attributes,
     )
     return make([node], inputs, outputs, weights)
+
+
+def decoder(rng: np.random.Generator, layers: int = 2, heads: int = 2, length: int = 128) -> onnx.ModelProto:
+    """A language model that makes a token at a time: keys and values are caches; each step writes a row into them."""
+    width, vocabulary = 16 * heads, 48
+    cache = (1, heads, length, 16)
+    n = helper.make_node
+    weights: dict[str, np.ndarray] = {
+        "embedding": _random(rng, vocabulary, width, scale=1.0),
+        "positions": _random(rng, length, width, scale=0.5),
+        "head": _random(rng, width, vocabulary),
+        "places": np.arange(length, dtype=np.int64),
+        "split": np.asarray([1, 1, heads, 16], np.int64),
+        "join": np.asarray([1, 1, width], np.int64),
+        "far": np.float32(-1e9),
+        "scale": np.float32(0.25),
+    }
+    nodes = [
+        n("Gather", ["embedding", "token"], ["e"]),
+        n("Gather", ["positions", "position"], ["p"]),
+        n("Add", ["e", "p"], ["h0"]),  # [1, 1, width]
+        n("LessOrEqual", ["places", "position"], ["seen"]),
+    ]
+    inputs: dict[str, tuple[int, Dims]] = {"token": (TensorProto.INT64, (1, 1)), "position": (TensorProto.INT64, (1,))}
+    outputs: dict[str, tuple[int, Dims]] = {}
+    for i in range(layers):
+        for part in "qkvo":
+            weights[f"w{part}{i}"] = _random(rng, width, width)
+        for part in "qkv":
+            nodes += [
+                n("MatMul", [f"h{i}", f"w{part}{i}"], [f"{part}{i}_flat"]),
+                n("Reshape", [f"{part}{i}_flat", "split"], [f"{part}{i}_rows"]),
+                n("Transpose", [f"{part}{i}_rows"], [f"{part}{i}"], perm=[0, 2, 1, 3]),
+            ]
+        for part, kind in (("k", "key"), ("v", "value")):
+            past, present = f"past_key_values.{i}.{kind}", f"present.{i}.{kind}"
+            inputs[past], outputs[present] = (TensorProto.FLOAT, cache), (TensorProto.FLOAT, cache)
+            nodes.append(n("TensorScatter", [past, f"{part}{i}", "position"], [present], axis=2))
+        nodes += [
+            n("Transpose", [f"present.{i}.key"], [f"kt{i}"], perm=[0, 1, 3, 2]),
+            n("MatMul", [f"q{i}", f"kt{i}"], [f"raw{i}"]),
+            n("Mul", [f"raw{i}", "scale"], [f"scaled{i}"]),
+            n("Where", ["seen", f"scaled{i}", "far"], [f"masked{i}"]),
+            n("Softmax", [f"masked{i}"], [f"share{i}"], axis=-1),
+            n("MatMul", [f"share{i}", f"present.{i}.value"], [f"mixed{i}"]),
+            n("Transpose", [f"mixed{i}"], [f"rows{i}"], perm=[0, 2, 1, 3]),
+            n("Reshape", [f"rows{i}", "join"], [f"joined{i}"]),
+            n("MatMul", [f"joined{i}", f"wo{i}"], [f"attended{i}"]),
+            n("Add", [f"h{i}", f"attended{i}"], [f"h{i + 1}"]),
+        ]
+    nodes.append(n("MatMul", [f"h{layers}", "head"], ["logits"]))
+    outputs["logits"] = (TensorProto.FLOAT, (1, 1, vocabulary))  # not the first one, as some exporters have it
+    return make(nodes, inputs, outputs, weights, opset=24, name="decoder")

@@ -104,8 +104,8 @@ def test_silero_follows_twenty_chunks_of_speech_with_its_state_carried_over(rng,
         probability, state = run_module(module, [samples, state], 2, tmp_path)
         assert difference(probability, step) <= RELATIVE, f"chunk {chunk}"
         assert difference(state, step_state) <= RELATIVE, f"chunk {chunk}"
-        # Along twenty steps each side carries its own state: the answer still agrees. Rounding grows in the recurrence, so
-        # that the smallest entries of the two states may part by more than that.
+        # Along twenty steps each side carries its own state: the answer still agrees. Rounding grows in the
+        # recurrence, so that the smallest entries of the two states may part by more than that.
         expected, expected_state = run_reference(model, {"input": samples, "state": expected_state})
         assert difference(probability, expected) <= RELATIVE, f"chunk {chunk}"
         assert difference(state, expected_state) <= 10 * RELATIVE, f"chunk {chunk}"

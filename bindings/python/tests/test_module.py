@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +13,7 @@ import models
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from support import ROOT, check_model, difference, run_module
+from support import ROOT, check_model, difference, outboard_program, run_module
 
 from outboard.build import BuildResult, compile, toolchain
 from outboard.build.package_data import data_text
@@ -206,3 +208,26 @@ def test_reductions_over_any_axes_agree(rng, tmp_path) -> None:
             outputs[name] = (TensorProto.FLOAT, [f"{name}_{k}" for k in range(rank)])
     model = models.make(nodes, {"x": (TensorProto.FLOAT, (6, 20, 32))}, outputs)
     check_model(model, {"x": rng.standard_normal((6, 20, 32), np.float32)}, tmp_path)
+
+
+def test_layers_are_profiled_where_asked_and_the_device_prints_them(rng, tmp_path) -> None:
+    model = models.lenet(rng)
+    result = compile(model, profile_layers=True)
+    path = written(result, tmp_path)
+    table = tool("nm", "-D", "--defined-only", path)
+    assert sorted(line.split()[-1] for line in table.splitlines()) == sorted([*CONTRACT, "TVMPrintLayerProfile"])
+    table = tool("nm", "-D", "--undefined-only", path)
+    assert {line.split()[-1] for line in table.splitlines()} <= importable()
+    np.save(tmp_path / "x.npy", rng.random((1, 1, 28, 28), np.float32))
+    command = [outboard_program(), "run", path, "--input", tmp_path / "x.npy", "--json", "--repeat", "2"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
+    profile = done.stderr.split("===== TVM Layer Profile =====\n")
+    assert len(profile) == 3, "one profile for each run"
+    rows = [re.fullmatch(r"\[ *(\d+)\] (.{40,}) (\d+) cycles", line) for line in profile[2].splitlines()]
+    layers = [row for row in rows if row]
+    assert [int(row[1]) for row in layers] == list(range(len(layers)))
+    assert layers[0][2].startswith('Conv "c1" (node 0) + Tanh "t1" (node 1)')
+    total = re.search(rf"^Total: (\d+) cycles \({len(layers)} layers\)$", profile[2], re.MULTILINE)
+    assert total, profile[2]
+    assert int(total[1]) == sum(int(row[3]) for row in layers)
+    assert 0 < int(total[1]) <= json.loads(done.stdout)["cycles"]

@@ -46,7 +46,7 @@ pub use arena::Room;
 pub use buffer::{Buffer, Device, Host, Owner, Refused};
 pub use error::{Error, ErrorClass};
 pub use lost::{CrashSite, DeviceLost, Loss, LossCause};
-pub use manifest::{Manifest, TensorSpec};
+pub use manifest::{Cache, Manifest, TensorSpec};
 pub use module::{IoSizes, Module};
 pub use options::{Deadlines, RunOptions, SessionOptions};
 pub use printf::ModuleText;

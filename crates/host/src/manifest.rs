@@ -18,6 +18,17 @@ pub struct TensorSpec {
     pub dtype: DType,
     /// Its shape.
     pub shape: Shape,
+    /// The narrow type whose bits or values its elements hold, for example `float8_e4m3fn` in a `uint8`.
+    pub holds: Option<String>,
+}
+
+/// A cache: an input whose next value is an output. It may stay on the device ([`crate::Input::Resident`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+pub struct Cache {
+    /// Its position among the inputs.
+    pub input: usize,
+    /// Its position among the outputs.
+    pub output: usize,
 }
 
 impl TensorSpec {
@@ -42,6 +53,8 @@ pub struct Manifest {
     pub inputs: Vec<TensorSpec>,
     /// Its outputs.
     pub outputs: Vec<TensorSpec>,
+    /// Inputs and outputs that are one cache, in the order of the inputs; outputs 1, 2, … are theirs.
+    pub caches: Vec<Cache>,
 }
 
 #[derive(serde::Deserialize)]
@@ -50,6 +63,8 @@ struct RawManifest {
     name: String,
     inputs: Vec<RawTensor>,
     outputs: Vec<RawTensor>,
+    #[serde(default)]
+    caches: Vec<Cache>,
 }
 
 #[derive(serde::Deserialize)]
@@ -57,6 +72,8 @@ struct RawTensor {
     name: String,
     dtype: String,
     shape: Vec<i64>,
+    #[serde(default)]
+    holds: Option<String>,
 }
 
 impl Manifest {
@@ -75,7 +92,9 @@ impl Manifest {
             return Err(format!("it has {} bytes; more than {MAX_BYTES} are not read", text.len()));
         }
         let raw: RawManifest = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        Ok(Self { inputs: specs("input", raw.inputs)?, outputs: specs("output", raw.outputs)?, name: raw.name })
+        let (inputs, outputs) = (specs("input", raw.inputs)?, specs("output", raw.outputs)?);
+        let caches = caches(raw.caches, &inputs, &outputs)?;
+        Ok(Self { name: raw.name, inputs, outputs, caches })
     }
 
     /// The position of the input of this name.
@@ -91,11 +110,29 @@ fn specs(what: &str, raw: Vec<RawTensor>) -> Result<Vec<TensorSpec>, String> {
         .collect()
 }
 
+/// Caches as the device keeps them: the outputs behind the first one, in the order of the inputs.
+fn caches(caches: Vec<Cache>, inputs: &[TensorSpec], outputs: &[TensorSpec]) -> Result<Vec<Cache>, String> {
+    let mut after = None;
+    for (index, cache) in caches.iter().enumerate() {
+        let (Some(input), Some(output)) = (inputs.get(cache.input), outputs.get(cache.output)) else {
+            return Err(format!("cache {index}: there is no input {} or no output {}", cache.input, cache.output));
+        };
+        if (input.dtype, &input.shape) != (output.dtype, &output.shape) {
+            return Err(format!("cache {index}: it is {input} as an input and {output} as an output"));
+        }
+        if cache.output != index + 1 || after.is_some_and(|before| cache.input <= before) {
+            return Err(format!("cache {index}: caches are the outputs 1, 2, … in the order of their inputs"));
+        }
+        after = Some(cache.input);
+    }
+    Ok(caches)
+}
+
 fn spec(raw: RawTensor) -> Result<TensorSpec, String> {
     let dtype: DType = raw.dtype.parse().map_err(|error: outboard_tensor::UnknownDTypeName| error.to_string())?;
     let shape = Shape::from_signed(raw.shape).map_err(|error| error.to_string())?;
     shape.bytes(dtype).map_err(|error| error.to_string())?;
-    Ok(TensorSpec { name: raw.name, dtype, shape })
+    Ok(TensorSpec { name: raw.name, dtype, shape, holds: raw.holds })
 }
 
 #[cfg(test)]
@@ -127,8 +164,30 @@ mod tests {
     }
 
     #[test]
+    fn caches_are_pairs_of_one_shape_in_the_order_the_device_keeps_them() {
+        let tensors = |count: usize| vec![r#"{"name":"t","dtype":"int8","shape":[2]}"#; count].join(",");
+        let parse = |caches: &str| {
+            let (inputs, outputs) =
+                (tensors(3), tensors(2) + r#",{"name":"t","dtype":"int8","shape":[3],"holds":"int4"}"#);
+            Manifest::parse(&format!(r#"{{"inputs":[{inputs}],"outputs":[{outputs}],"caches":{caches}}}"#))
+        };
+        let manifest = parse(r#"[{"input":1,"output":1}]"#).unwrap();
+        assert_eq!(manifest.caches, [Cache { input: 1, output: 1 }]);
+        assert_eq!(manifest.outputs[2].holds.as_deref(), Some("int4"));
+        for (caches, reason) in [
+            (r#"[{"input":3,"output":1}]"#, "cache 0: there is no input 3"),
+            (r#"[{"input":1,"output":0}]"#, "caches are the outputs 1, 2"),
+            (r#"[{"input":1,"output":1},{"input":2,"output":2}]"#, "cache 1: it is t: int8 (2) as an input and"),
+            (r#"[{"input":1}]"#, "missing field `output`"),
+        ] {
+            assert!(parse(caches).unwrap_err().contains(reason), "{caches}");
+        }
+    }
+
+    #[test]
     fn inputs_are_found_by_name() {
-        let tensor = |name: &str| TensorSpec { name: name.into(), dtype: DType::Int8, shape: Shape::scalar() };
+        let tensor =
+            |name: &str| TensorSpec { name: name.into(), dtype: DType::Int8, shape: Shape::scalar(), holds: None };
         let manifest = Manifest { inputs: vec![tensor("a"), tensor("b")], ..Manifest::default() };
         assert_eq!((manifest.input_index("b"), manifest.input_index("c")), (Some(1), None));
     }

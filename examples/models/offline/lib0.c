@@ -33,7 +33,7 @@ enum {
 };
 
 /* Codes of DLDataType. */
-enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BOOL = 6 };
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 
 /* What the entry and the kernels return. Other values pass through to the host unchanged. */
 enum { OUTBOARD_OK = 0, OUTBOARD_ERROR = -1, OUTBOARD_NO_MEMORY = -3 };
@@ -348,6 +348,53 @@ static inline float outboard_erff(float x) {
   q = q * t + 0.00016920679f;
   const float far = 1.0f - outboard_expf(q);
   return size < 0.95f ? x * p : x < 0.0f ? -far : x == x ? far : x;
+}
+
+/*
+ * Narrow floats: a sign bit above `exponent and mantissa` bits. A code is given without its sign; `largest` is the one of the
+ * largest finite value, `beyond` the one of what is larger, `nan` the one of not-a-number; `kinds` says what lies above `largest`
+ * (1: infinity and NaNs, 2: NaN) or that the code of minus zero is not-a-number (4). Rounds half to even.
+ */
+static inline int32_t outboard_encode(float x, int32_t sign_bit, int32_t mantissa, int32_t bias, int32_t largest,
+                                      int32_t beyond, int32_t nan, int32_t kinds) {
+  const int32_t bits = bits_f32_i32(x);
+  const int32_t size = bits & 0x7fffffff;
+  const int32_t shift = 23 - mantissa;
+  const uint32_t rounded = (uint32_t)size + ((1u << (shift - 1)) - 1) + ((uint32_t)size >> shift & 1);
+  const int32_t normal = (int32_t)(rounded >> shift) - (int32_t)((uint32_t)(127 - bias) << mantissa);
+  /* Below the smallest normal value: so many of the smallest one. Adding 2^23 rounds to an integer. */
+  const float smallest = bits_i32_f32((127 + mantissa + bias - 1 < 254 ? 127 + mantissa + bias - 1 : 254) << 23);
+  const int32_t small = bits_f32_i32(bits_i32_f32(size) * smallest + 8388608.0f) - 0x4b000000;
+  const int32_t code = bias < 127 && size < (int32_t)((uint32_t)(128 - bias) << 23) ? small : normal;
+  const int32_t known = size > 0x7f800000 ? nan : code > largest ? beyond : code;
+  const int32_t sign = (int32_t)((uint32_t)bits >> 31) << sign_bit;
+  return kinds == 4 && known == 0 ? 0 : sign | known;
+}
+
+static inline float outboard_decode(int32_t code, int32_t sign_bit, int32_t mantissa, int32_t bias, int32_t largest,
+                                    int32_t nan, int32_t kinds) {
+  const int32_t size = code & ((1 << sign_bit) - 1);
+  const uint32_t sign = (uint32_t)code >> sign_bit << 31;
+  const int32_t shift = 23 - mantissa;
+  const int32_t normal = (int32_t)(((uint32_t)size << shift) + ((uint32_t)(127 - bias) << 23));
+  const int32_t exponent = 127 + 1 - bias - mantissa;
+  const int32_t small = bits_f32_i32((float)size * bits_i32_f32((exponent > 0 ? exponent : 0) << 23));
+  const int32_t finite = bias < 127 && size < 1 << mantissa ? small : normal;
+  const int32_t infinite = 0x7f800000 | (size & ((1 << mantissa) - 1)) << shift;
+  const int32_t above = kinds == 1 ? infinite : 0x7fc00000;
+  const int32_t known = (kinds == 1 || kinds == 2) && size > largest ? above : finite;
+  return bits_i32_f32((int32_t)(kinds == 4 && code == nan ? 0x7fc00000u : sign | (uint32_t)known));
+}
+
+/* A power of two by its exponent alone, 255 is not-a-number. `addend` rounds: 0 down, 0x400000 to the nearest, 0x7fffff up. */
+static inline int32_t outboard_encode_scale(float x, int32_t addend, int32_t beyond) {
+  const int32_t size = bits_f32_i32(x) & 0x7fffffff;
+  const int32_t code = size <= 0x400000 ? 0 : (int32_t)(((uint32_t)size + (uint32_t)addend) >> 23);
+  return size > 0x7f800000 ? 255 : code > 254 ? beyond : code;
+}
+
+static inline float outboard_decode_scale(int32_t code) {
+  return bits_i32_f32(code == 255 ? 0x7fc00000 : code == 0 ? 0x400000 : code << 23);
 }
 
 /* Vectors of the width the kernels were scheduled for; a compiler splits what its CPU lacks. */
@@ -682,7 +729,8 @@ static void outboard_print_tensor(DLDataType dtype, int32_t ndim, const int64_t 
   if (dtype.code <= DL_FLOAT) {
     printf("%s%d[", kinds[dtype.code], (int)dtype.bits);
   } else {
-    printf(dtype.code == DL_BOOL ? "bool[" : "type %d.%d[", (int)dtype.code, (int)dtype.bits);
+    const char *form = dtype.code == DL_BOOL ? "bool[" : dtype.code == DL_BFLOAT ? "bfloat16[" : "type %d.%d[";
+    printf(form, (int)dtype.code, (int)dtype.bits);
   }
   for (int32_t i = 0; i < ndim; i++) {
     printf(i == 0 ? "%lld" : ",%lld", (long long)shape[i]);

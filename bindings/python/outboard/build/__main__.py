@@ -67,6 +67,19 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--keep-c", metavar="PATH", help="keep the C source: a file that ends in .c, or a folder for all of it"
     )
+    p.add_argument(
+        "--cache",
+        action="append",
+        default=[],
+        metavar="PAST=PRESENT",
+        help="an input and the output that replaces it in the next call, which the device may keep; may be repeated; "
+        "auto: pairs named past… and present…",
+    )
+    p.add_argument(
+        "--profile-layers",
+        action="store_true",
+        help="count the cycles of each layer; the device prints them after a run",
+    )
     p.add_argument("-q", "--quiet", action="store_true", help="say nothing unless it fails")
     p.add_argument("--version", action="version", version=f"outboard.build {__version__}")
     return p
@@ -93,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             bind=_bindings(options.bind),
             target=options.target,
             name=options.name,
+            profile_layers=options.profile_layers,
+            caches=options.cache,
             progress=say,
         )
         if options.keep_c:

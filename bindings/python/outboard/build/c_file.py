@@ -16,6 +16,10 @@ from .tir_to_c import C_TYPES, SUFFIXES, KernelC
 # Headers of the compiler itself; a kernel's variables keep clear of what the file defines at file scope, all of which
 # begins with outboard_, OUTBOARD_, TVM or k<number>_.
 _KERNEL_NAME_LENGTH = 56
+_LAYER_NAME_LENGTH = 96
+
+_MOST_LAYERS = 1024
+"""Steps that a layer profile counts; what comes after them runs uncounted."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,12 @@ def render(
     program: Program,
     kernels: dict[str, KernelC],
     constant_indices: Sequence[int],
+    profile_layers: bool = False,
 ) -> CFile:
-    """The C file of ``program``. ``constant_indices`` are the places of its constants in weights.bin."""
+    """The C file of ``program``. ``constant_indices`` are the places of its constants in weights.bin.
+
+    With ``profile_layers`` it counts the cycles of every step, and has a function that prints them.
+    """
     layout = _Workspace(program, kernels)
     names = _kernel_names(program)
     halves = any("outboard_half" in line for k in kernels.values() for line in (*k.parameters, *k.body))
@@ -47,7 +55,8 @@ def render(
         _definitions(model_name, program, constant_indices, layout.nbytes),
         "/* ---- Kernels ---- */\n",
         *(f"{kernels[kernel].definition(name)}\n" for kernel, name in names.items()),
-        _run(program, kernels, names, layout),
+        _profile(program, names) if profile_layers else "",
+        _run(program, kernels, names, layout, profile_layers),
         data_text("entry.c"),
     ]
     return CFile("\n".join(part for part in parts if part), layout.nbytes)
@@ -130,8 +139,11 @@ def _definitions(model_name: str, program: Program, indices: Sequence[int], work
     )
 
 
+_DL_CODES = {0: "DL_INT", 1: "DL_UINT", 2: "DL_FLOAT", 4: "DL_BFLOAT"}
+
+
 def _c_dtype(dtype: DType) -> str:
-    return f"{{{('DL_INT', 'DL_UINT', 'DL_FLOAT')[dtype.code]}, {dtype.bits}, 1}}"
+    return f"{{{_DL_CODES[dtype.code]}, {dtype.bits}, 1}}"
 
 
 def _tensor_table(name: str, size: str, tensors: Sequence[TensorSpec]) -> list[str]:
@@ -182,7 +194,19 @@ class _Workspace:
         return f"w + {self._offsets[step, name]}"
 
 
-def _run(program: Program, kernels: dict[str, KernelC], names: dict[str, str], layout: _Workspace) -> str:
+def _profile(program: Program, names: dict[str, str]) -> str:
+    """What the layer profile needs: the name of each step."""
+    steps = program.steps[:_MOST_LAYERS]
+    labels = ["copy" if isinstance(s, Copy) else _comment(" + ".join(s.nodes) or names[s.kernel]) for s in steps]
+    table = [f"    {c_string(label[:_LAYER_NAME_LENGTH])}," for label in labels]
+    head = [f"enum {{ OUTBOARD_LAYERS = {max(len(steps), 1)} }};", ""]
+    rows = ["static const char *const outboard_layer_names[OUTBOARD_LAYERS] = {", *(table or ['    "",']), "};", ""]
+    return "\n".join([*head, *rows]) + data_text("profile.c")
+
+
+def _run(
+    program: Program, kernels: dict[str, KernelC], names: dict[str, str], layout: _Workspace, profile: bool
+) -> str:
     lines = [
         "/* ---- The model ---- */",
         "",
@@ -196,12 +220,18 @@ def _run(program: Program, kernels: dict[str, KernelC], names: dict[str, str], l
             return f"(void *)({layout.of_buffer(buffer)})"
         return f"{ {'input': 'in', 'constant': 'c', 'output': 'out'}[buffer.place] }[{buffer.index}]"
 
+    if profile:
+        lines.append("  outboard_layers_begun = outboard_layers_done = 0;")
     for number, step in enumerate(program.steps):
+        is_counted = profile and number < _MOST_LAYERS
+        begin, end = (f"  outboard_{word}_layer({number});" for word in ("begin", "end"))
         if isinstance(step, Copy):
-            lines.append(f"  memcpy({place(step.target)}, {place(step.source)}, {step.source.nbytes});")
+            copy = f"  memcpy({place(step.target)}, {place(step.source)}, {step.source.nbytes});"
+            lines += [begin, copy, end] if is_counted else [copy]
             continue
         arguments = [place(buffer) for buffer in step.arguments]
         arguments += [f"(void *)({layout.of_scratch(number, s.name)})" for s in kernels[step.kernel].scratch]
         lines += [f"  /* {_comment(node)} */" for node in step.nodes]
-        lines.append(f"  {names[step.kernel]}({', '.join(arguments)});")
+        call = f"  {names[step.kernel]}({', '.join(arguments)});"
+        lines += [begin, call, end] if is_counted else [call]
     return "\n".join([*lines, "}", ""])

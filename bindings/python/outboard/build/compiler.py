@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 
 from .. import __version__
-from . import io_meta, notes
+from . import io_meta, notes, onnx_cache
 from .errors import BuildError
 from .files import write_whole
 from .onnx_load import check_outputs, fix_inputs, load
@@ -36,6 +36,8 @@ class BuildResult:
     workspace_bytes: int
     machine: Machine | None
     module: bytes | None
+    caches: tuple[onnx_cache.Cache, ...] = ()
+    """Inputs and outputs that are one cache, which may stay on the device between calls."""
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the module to ``path``, whole or not at all."""
@@ -57,7 +59,7 @@ class BuildResult:
         write_whole(folder / "weights.S", data_text("weights.S").encode())
 
     def _notes(self) -> bytes:
-        manifest = notes.manifest_note(self.name, self.inputs, self.outputs)
+        manifest = notes.manifest_note(self.name, self.inputs, self.outputs, self.caches)
         if self.machine is None:
             return manifest
         return notes.cpu_note(self.machine.arch, self.machine.features, BUILDER) + manifest
@@ -70,12 +72,17 @@ def compile(
     bind: Mapping[str, int] | None = None,
     target: str = "host",
     name: str | None = None,
+    profile_layers: bool = False,
+    caches: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> BuildResult:
     """Compiles an ONNX model.
 
     ``inputs`` fixes shapes (``"data=1,3,224,224"``), ``bind`` the sizes of named dimensions. ``target`` is ``host``
     (this machine's CPU at a portable level), ``host-native`` (all this CPU has) or ``c-only`` (C source, no module).
+    ``caches`` pairs inputs with the outputs that replace them (``"past=present"``, or ``"auto"`` for names like these):
+    the outputs become the one result and then the caches, which the device can keep. With ``profile_layers`` the module
+    counts the cycles of each layer, and the device prints them after a run.
     Raises :class:`BuildError` for whatever is wrong with the model or the machine; nothing is written.
     """
     if target not in TARGETS:
@@ -89,6 +96,7 @@ def compile(
     options = [parse_input_option(i) if isinstance(i, str) else i for i in inputs]
     specs = fix_inputs(proto, options, bind)
     check_outputs(proto)
+    cached = onnx_cache.order_outputs(proto, caches)
     compiler = None if target == "c-only" else Compiler()
     machine = None if compiler is None else compiler.machine(native=target == "host-native")
 
@@ -99,7 +107,7 @@ def compile(
         raise BuildError(
             f"TVM cannot be loaded: {error}", hint="pip install -r bindings/python/requirements.txt"
         ) from error
-    lowered = lower_to_c(proto, specs, label, BUILDER, machine, say)
+    lowered = lower_to_c(proto, specs, label, BUILDER, machine, say, profile_layers)
     result = BuildResult(
         label,
         tuple(specs),
@@ -110,7 +118,11 @@ def compile(
         lowered.workspace_bytes,
         machine,
         None,
+        onnx_cache.caches(cached, specs, lowered.outputs),
     )
+    beyond = onnx_cache.beyond_the_original(specs, result.caches)
+    if beyond:
+        say(f"note: {beyond}; the simulated device does so when told (KvLayout::Packed)")
     if compiler is None or machine is None:
         return result
     say("compiling the C source")

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import onnx
 from tvm import tirx
 
-from . import c_file, onnx_import, onnx_rewrite, onnx_simplify, program, relax_lower, schedule, tir_lower, tir_to_c
+from . import (
+    c_file,
+    onnx_import,
+    onnx_narrow,
+    onnx_rewrite,
+    onnx_simplify,
+    program,
+    relax_lower,
+    schedule,
+    tir_lower,
+    tir_to_c,
+)
 from . import weights as weights_bin
 from .errors import BuildError
+from .narrow_types import NARROW
 from .onnx_facts import Facts
 from .onnx_import import summary
 from .program import Program, Step
-from .tensors import DTYPES, TensorSpec, dtype_of_onnx
+from .tensors import DTYPES, TensorSpec, carried_dtype, dtype_of_onnx
 from .toolchain import Machine
 
 WEIGHTS_ALIGNMENT = 64
@@ -39,17 +51,21 @@ def lower_to_c(
     builder: str,
     machine: Machine | None,
     say: Callable[[str], None],
+    profile_layers: bool = False,
 ) -> Lowered:
     """Lowers ``model``, which it may change. ``machine`` guides the schedules; the C is portable either way."""
     output_names = [output.name for output in model.graph.output]
     say("folding constants")
     model = onnx_simplify.simplify(model)
+    output_types = {output.name: output.type.tensor_type.elem_type for output in model.graph.output}
+    model = onnx_simplify.simplify(onnx_narrow.widen(model))
     model = onnx_rewrite.rewrite(model, onnx_import.importable_operators()) or model
     say(f"importing {len(model.graph.node)} operators")
     imported = onnx_import.import_model(model)
     say("lowering")
     flat = program.flatten(relax_lower.lower(imported), imported, inputs, output_names)
     _check_outputs(flat, Facts.of(model))
+    flat.outputs = [_as_declared(output, output_types.get(output.name, 0)) for output in flat.outputs]
     say(f"generating {len(flat.kernels)} kernels")
     kernels = _kernels(flat, machine)
     flat.number_constants()
@@ -60,7 +76,7 @@ def lower_to_c(
         ),
         align=WEIGHTS_ALIGNMENT,
     )
-    rendered = c_file.render(name, builder, flat, kernels, packed.indices)
+    rendered = c_file.render(name, builder, flat, kernels, packed.indices, profile_layers)
     return Lowered(rendered.text, packed.blob, flat.outputs, rendered.workspace_bytes)
 
 
@@ -74,6 +90,12 @@ def _kernel(flat: Program, name: str, function: tirx.PrimFunc, vectors: schedule
     for argument, columns in scheduled.packed.items():
         flat.replace_constant(name, argument, partial(schedule.pack, columns=columns))
     return kernel
+
+
+def _as_declared(output: TensorSpec, elem_type: int) -> TensorSpec:
+    """An output as the model declares it: a narrow type travels in another one, a bfloat16 in 16 bits of its own."""
+    dtype, holds = carried_dtype(elem_type) if elem_type in NARROW else (None, "")
+    return output if dtype is None else replace(output, dtype=dtype, holds=holds)
 
 
 def _check_outputs(flat: Program, expected: Facts) -> None:

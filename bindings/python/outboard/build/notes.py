@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Sequence
 
+from .onnx_cache import Cache
 from .tensors import TensorSpec
 
 OWNER = b"Outboard\0"
@@ -28,15 +29,21 @@ def cpu_note(arch: str, features: Sequence[str], builder: str) -> bytes:
     return note(TYPE_CPU, f"arch={arch}\nfeatures={','.join(features)}\nbuilder={builder}\n")
 
 
-def manifest_note(name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> bytes:
-    """The names, element types and shapes of what the module takes and gives."""
-    return note(TYPE_MANIFEST, manifest(name, inputs, outputs))
+def manifest_note(
+    name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], caches: Sequence[Cache] = ()
+) -> bytes:
+    """The names, element types and shapes of what the module takes and gives, and which of them are caches."""
+    return note(TYPE_MANIFEST, manifest(name, inputs, outputs, caches))
 
 
-def manifest(name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
-    record = {
+def manifest(
+    name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], caches: Sequence[Cache] = ()
+) -> str:
+    record: dict[str, object] = {
         "name": name,
         "inputs": [t.manifest() for t in inputs],
         "outputs": [t.manifest() for t in outputs],
     }
+    if caches:
+        record["caches"] = [{"input": c.input, "output": c.output} for c in caches]
     return json.dumps(record, separators=(",", ":"), ensure_ascii=True)

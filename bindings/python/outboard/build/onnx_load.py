@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from onnx import external_data_helper
 
 from .errors import BuildError
-from .tensors import DTYPES, MAX_DIMS, InputOption, TensorSpec, dtype_of_onnx
+from .tensors import DTYPES, MAX_DIMS, InputOption, TensorSpec, carried_dtype
 
 _LARGEST = (1 << 31) - 1
 
@@ -117,7 +117,7 @@ def _check_option(value: onnx.ValueInfoProto, option: InputOption) -> None:
             f'input "{value.name}" has {len(dims)} dimensions, [{_shape_text(value)}], and '
             f"[{','.join(map(str, option.shape))}] has {len(option.shape)}"
         )
-    declared = dtype_of_onnx(value.type.tensor_type.elem_type)
+    declared, _ = carried_dtype(value.type.tensor_type.elem_type)
     if option.dtype is not None and declared is not None and option.dtype != declared:
         raise BuildError(f'input "{value.name}" is {declared.name} in the model, not {option.dtype.name}')
 
@@ -141,7 +141,9 @@ def _fix_input(value: onnx.ValueInfoProto, option: InputOption | None, sizes: Ma
     if not value.type.HasField("tensor_type"):
         raise BuildError(f'input "{value.name}" is not a tensor ({value.type.WhichOneof("value")})')
     tensor = value.type.tensor_type
-    dtype = dtype_of_onnx(tensor.elem_type) or (option.dtype if option and not tensor.elem_type else None)
+    dtype, holds = carried_dtype(tensor.elem_type)
+    if dtype is None and option and not tensor.elem_type:
+        dtype = option.dtype
     if dtype is None:
         raise BuildError(
             f'input "{value.name}" has the element type {onnx.TensorProto.DataType.Name(tensor.elem_type)}',
@@ -150,9 +152,9 @@ def _fix_input(value: onnx.ValueInfoProto, option: InputOption | None, sizes: Ma
     shape = option.shape if option is not None else _declared_shape(value, sizes)
     if len(shape) > MAX_DIMS:
         raise BuildError(f'input "{value.name}" has {len(shape)} dimensions; a module takes at most {MAX_DIMS}')
-    tensor.elem_type = dtype.onnx
+    tensor.elem_type = tensor.elem_type or dtype.onnx
     tensor.shape.CopyFrom(onnx.helper.make_tensor_type_proto(dtype.onnx, shape).tensor_type.shape)
-    return TensorSpec(value.name, dtype, tuple(shape))
+    return TensorSpec(value.name, dtype, tuple(shape), holds)
 
 
 def _declared_shape(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -165,7 +167,7 @@ def _declared_shape(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> tup
         shape.append(size)
     if dims is None or len(shape) < len(dims):
         example = ",".join(str(1 if _size(d) is None else _size(d)) for d in dims or ())
-        dtype = dtype_of_onnx(value.type.tensor_type.elem_type)
+        dtype, _ = carried_dtype(value.type.tensor_type.elem_type)
         suffix = f",{dtype.name}" if dtype else ""
         raise BuildError(
             f'input "{value.name}" has no fixed shape: [{_shape_text(value)}]',

@@ -18,9 +18,13 @@ class NodeBuilder:
     prefix: str
     nodes: list[onnx.NodeProto] = field(default_factory=list)
 
-    def add(self, op: str, *inputs: str, outputs: int = 1, to: str | None = None, **attributes: Any) -> str:
+    def name(self, what: str) -> str:
+        """A name for a value, which no other has."""
+        return f"{self.prefix}/{len(self.nodes)}_{what}"
+
+    def add(self, op: str, *inputs: str, to: str | None = None, **attributes: Any) -> str:
         """One node with one output, whose name is returned."""
-        name = to or f"{self.prefix}/{len(self.nodes)}_{op}"
+        name = to or self.name(op)
         self.nodes.append(helper.make_node(op, list(inputs), [name], name=f"{self.prefix}/{op}", **attributes))
         return name
 

@@ -15,6 +15,7 @@ import numpy as np
 from tvm import relax, te, tirx
 from tvm.ir import GenericConst
 
+from . import relax_narrow
 from .errors import BuildError
 from .relax_simplify import shape_of
 from .tensors import DTYPES, dtype_of_onnx
@@ -27,8 +28,17 @@ def convert(op_name: str, inputs: Operands, attributes: Attributes, builder: rel
     """The expression of a node that is imported here; None for all others."""
     if op_name == "BitCast":
         return _bit_cast(inputs, attributes, builder)
+    if op_name == "OutboardDecode":
+        return relax_narrow.decode(inputs[0], _text(attributes["format"]), builder)
+    if op_name == "OutboardEncode":
+        saturate, mode = bool(attributes["saturate"]), _text(attributes["round_mode"])
+        return relax_narrow.encode(inputs[0], _text(attributes["format"]), saturate, mode, builder)
     function = _OPERATORS.get(op_name)
     return None if function is None else function(list(inputs), attributes)
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _constant(expr: relax.Expr | None) -> np.ndarray | None:
@@ -92,7 +102,7 @@ def _resize(inputs: Operands, attributes: Attributes) -> None:
 def _refuse_unless(attribute: str, expected: str, default: str) -> Callable[..., None]:
     def check(_: Operands, attributes: Attributes) -> None:
         value = attributes.get(attribute, default)
-        text = value.decode() if isinstance(value, bytes) else str(value)
+        text = _text(value)
         if text != expected:
             raise BuildError(f"the form with {attribute}={text} cannot be compiled")
 
@@ -101,7 +111,7 @@ def _refuse_unless(attribute: str, expected: str, default: str) -> Callable[...,
 
 def importable() -> frozenset[str]:
     """Operators that are imported here and nowhere else."""
-    return frozenset(("BitCast",))
+    return frozenset(("BitCast", "OutboardDecode", "OutboardEncode"))
 
 
 def _bit_cast(inputs: Operands, attributes: Attributes, builder: relax.BlockBuilder) -> relax.Expr:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from .errors import BuildError
-from .onnx_facts import Facts, operand
+from .onnx_facts import Facts, attributes, operand
 from .onnx_nodes import NodeBuilder
 
 _CONVOLUTION = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -78,3 +80,76 @@ def _requantise(
     limits = np.iinfo(facts.dtype(zero))
     least, most = (g.constant(np.asarray(limit, np.float64)) for limit in (limits.min, limits.max))
     g.cast(g.add("Min", g.add("Max", shifted, least), most), facts.types[zero], to=to)
+
+
+def blocked(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto] | None:
+    """QuantizeLinear and DequantizeLinear with a scale for each block of elements; None for the other forms."""
+    if not attributes(node).get("block_size", 0):
+        return None
+    g = NodeBuilder(node.name or node.output[0])
+    shapes = facts.shape(node.input[0]), facts.shape(node.input[1])
+    result = facts.types.get(node.output[0], 0)
+    if node.op_type == "QuantizeLinear":
+        quantise(g, node, *shapes, result, None, node.output[0])
+    else:
+        dequantise(g, node, *shapes, result, node.output[0])
+    return g.nodes
+
+
+def quantise(
+    g: NodeBuilder,
+    node: onnx.NodeProto,
+    shape: Sequence[int],
+    scales: Sequence[int],
+    carrier: int,
+    limits: tuple[int, int] | None,
+    to: str,
+) -> None:
+    """QuantizeLinear to integers within ``limits`` (those of the type unless told); for a float type, the quotient."""
+    options = attributes(node)
+    x = g.cast(node.input[0], TensorProto.FLOAT)
+    scale = g.cast(_spread(g, node.input[1], shape, scales, options), TensorProto.FLOAT)
+    zero = operand(node, 2)
+    if carrier == TensorProto.FLOAT:
+        g.add("Div", x, scale, to=to)  # the zero point of a float type is zero
+        return
+    # The sum may leave float32's integers, so it is done in float64.
+    steps = g.cast(g.add("Round", g.add("Div", x, scale)), TensorProto.DOUBLE)
+    if zero:
+        steps = g.add("Add", steps, g.cast(_spread(g, zero, shape, scales, options), TensorProto.DOUBLE))
+    bounds = np.iinfo(helper.tensor_dtype_to_np_dtype(carrier))
+    low, high = limits or (bounds.min, bounds.max)
+    least, most = (g.constant(np.asarray(limit, np.float64)) for limit in (low, high))
+    g.cast(g.add("Min", g.add("Max", steps, least), most), carrier, to=to)
+
+
+def dequantise(
+    g: NodeBuilder, node: onnx.NodeProto, shape: Sequence[int], scales: Sequence[int], result: int, to: str
+) -> None:
+    """DequantizeLinear: the difference to the zero point, times the scale."""
+    options = attributes(node)
+    x, zero = g.cast(node.input[0], TensorProto.FLOAT), operand(node, 2)
+    if zero:
+        x = g.add("Sub", x, g.cast(_spread(g, zero, shape, scales, options), TensorProto.FLOAT))
+    scale = g.cast(_spread(g, node.input[1], shape, scales, options), TensorProto.FLOAT)
+    g.cast(g.add("Mul", x, scale), result, to=to)
+
+
+def _spread(g: NodeBuilder, value: str, shape: Sequence[int], scales: Sequence[int], options: dict[str, object]) -> str:
+    """A scale or zero point as it broadcasts to the tensor: one, one for each index of an axis, or one a block."""
+    rank = len(shape)
+    if len(scales) == 0 or (len(scales) == 1 and scales[0] == 1):
+        return g.add("Reshape", value, g.ints())
+    axis = int(str(options.get("axis", 1))) % max(rank, 1)
+    if len(scales) == 1:
+        return g.add("Reshape", value, g.ints(*(-1 if d == axis else 1 for d in range(rank))))
+    block = int(str(options.get("block_size", 0)))
+    if len(scales) != rank or block <= 0:
+        raise BuildError(f"its scale has the shape {list(scales)}, and its data {list(shape)}")
+    each = g.unsqueeze(value, axis + 1)
+    repeated = [*scales[: axis + 1], block, *scales[axis + 1 :]]
+    whole = [*scales[:axis], scales[axis] * block, *scales[axis + 1 :]]
+    spread = g.add("Reshape", g.add("Expand", each, g.ints(*repeated)), g.ints(*whole))
+    if whole[axis] == shape[axis]:
+        return spread
+    return g.add("Slice", spread, g.ints(0), g.ints(shape[axis]), g.ints(axis))

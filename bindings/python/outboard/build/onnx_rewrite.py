@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 import onnx
 from onnx import defs, inliner
 
-from . import onnx_arithmetic, onnx_loops, onnx_norm, onnx_quantised, onnx_rnn, onnx_selection
+from . import onnx_arithmetic, onnx_loops, onnx_norm, onnx_quantised, onnx_resize, onnx_rnn, onnx_selection
 from .errors import BuildError
 from .onnx_facts import Facts
 from .onnx_load import node_label
@@ -33,11 +33,17 @@ _REWRITES: dict[str, Rewrite] = {
     "QLinearMatMul": onnx_quantised.matmul,
     "QLinearConv": onnx_quantised.qlinear_conv,
     "ConvInteger": onnx_quantised.conv_integer,
+    "QuantizeLinear": onnx_quantised.blocked,
+    "DequantizeLinear": onnx_quantised.blocked,
+    "Resize": onnx_resize.resize,
     "Elu": onnx_arithmetic.elu,
     "Dropout": onnx_selection.dropout,
     "TopK": onnx_selection.top_k,
     "OneHot": onnx_selection.one_hot,
     "ReverseSequence": onnx_selection.reverse_sequence,
+    "TensorScatter": onnx_selection.tensor_scatter,
+    "EyeLike": onnx_selection.eye_like,
+    "NonMaxSuppression": onnx_selection.counted,
     "ReduceMax": onnx_selection.bool_extreme,
     "ReduceMin": onnx_selection.bool_extreme,
     "Scan": onnx_loops.scan,
@@ -46,7 +52,21 @@ _REWRITES: dict[str, Rewrite] = {
 
 # Rewrites that hold in every operator set the importer knows; the others use forms that came with operator set 13.
 _ANY_OPSET = frozenset(
-    ("Pow", "Mod", "QLinearConv", "ConvInteger", "Loop", "Scan", "ReverseSequence", "ReduceMax", "ReduceMin", "Dropout")
+    (
+        "Pow",
+        "Mod",
+        "EyeLike",
+        "NonMaxSuppression",
+        "QLinearConv",
+        "ConvInteger",
+        "Loop",
+        "Scan",
+        "ReverseSequence",
+        "ReduceMax",
+        "ReduceMin",
+        "Dropout",
+        "Resize",
+    )
 )
 
 _DEFINED = "outboard.defined"

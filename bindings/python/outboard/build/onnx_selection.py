@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from .errors import BuildError
 from .onnx_facts import Facts, attributes, operand
@@ -103,3 +103,45 @@ def bool_extreme(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto] | N
     extreme = g.add(node.op_type, g.cast(node.input[0], TensorProto.INT32), *node.input[1:], **options)
     g.cast(extreme, TensorProto.BOOL, to=node.output[0])
     return g.nodes
+
+
+def tensor_scatter(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
+    """TensorScatter, which writes new rows into a cache: a place takes the row written there, or keeps what it had."""
+    past, update = node.input[0], node.input[1]
+    shape, rows = facts.shape(past), facts.shape(update)
+    options = attributes(node)
+    axis, rank = int(str(options.get("axis", -2))) % len(shape), len(shape)
+    mode = options.get("mode", b"linear")
+    g = NodeBuilder(node.name or node.output[0])
+    along = [-1 if d == axis else 1 for d in range(rank)]
+    place = g.constant(np.arange(shape[axis], dtype=np.int64).reshape(along))
+    starts = operand(node, 2)
+    if starts:
+        place = g.add("Sub", place, g.add("Reshape", starts, g.ints(-1, *[1] * (rank - 1))))
+    if mode in (b"circular", "circular"):
+        place = g.add("Mod", place, g.scalar(shape[axis]))
+    last = g.scalar(rows[axis] - 1)
+    is_new = g.add("And", g.add("GreaterOrEqual", place, g.scalar(0)), g.add("LessOrEqual", place, last))
+    row = g.add("Min", g.add("Max", place, g.scalar(0)), last)
+    whole = g.add("Expand", row, g.ints(*shape))
+    g.add("Where", is_new, g.add("GatherElements", update, whole, axis=axis), past, to=node.output[0])
+    return g.nodes
+
+
+def eye_like(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
+    """EyeLike, which depends on a shape only."""
+    options = attributes(node)
+    rows, columns = facts.shape(node.input[0])
+    dtype = helper.tensor_dtype_to_np_dtype(int(str(options.get("dtype", facts.types.get(node.input[0], 1)))))
+    g = NodeBuilder(node.name or node.output[0])
+    matrix = np.eye(rows, columns, int(str(options.get("k", 0))), dtype=dtype)
+    g.add("Identity", g.constant(matrix), to=node.output[0])
+    return g.nodes
+
+
+def counted(node: onnx.NodeProto, _: Facts) -> None:
+    """Refuses an operator that gives as many results as it finds."""
+    raise BuildError(
+        "how many results it gives depends on the data, and modules have fixed shapes",
+        hint="cut the model before this node, and do the rest on the host",
+    )

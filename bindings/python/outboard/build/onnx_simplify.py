@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import onnx
-from onnx import helper, inliner, numpy_helper, shape_inference
+from onnx import TensorProto, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from .errors import BuildError
@@ -131,8 +131,8 @@ def _constant_value(node: onnx.NodeProto) -> np.ndarray | None:
 def _fold(model: onnx.ModelProto) -> bool:
     """Computes every node whose inputs are constants. True when there was one."""
     graph = model.graph
-    values = {tensor.name: tensor for tensor in graph.initializer}
     shapes = known_shapes(model)
+    values = {tensor.name: tensor for tensor in graph.initializer} | _empty_tensors(graph, shapes)
     outputs = {output.name for output in graph.output}
     kept, folded = [], False
     for node in graph.node:
@@ -156,6 +156,17 @@ def _fold(model: onnx.ModelProto) -> bool:
     if folded:
         replace_nodes(graph, kept)
     return folded
+
+
+def _empty_tensors(graph: onnx.GraphProto, shapes: dict[str, tuple[int, ...]]) -> dict[str, onnx.TensorProto]:
+    """Tensors without elements: their value is known, whoever gives it."""
+    empty = {}
+    for value in (*graph.input, *graph.value_info):
+        elem_type = value.type.tensor_type.elem_type
+        if 0 in shapes.get(value.name, ()) and elem_type not in (TensorProto.UNDEFINED, TensorProto.STRING):
+            array = np.empty(shapes[value.name], helper.tensor_dtype_to_np_dtype(elem_type))
+            empty[value.name] = numpy_helper.from_array(array, value.name)
+    return empty
 
 
 def _shape_of(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> list[np.ndarray] | None:

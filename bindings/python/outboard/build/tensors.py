@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from .errors import BuildError
+from .narrow_types import NARROW
 
 MAX_DIMS = 6
 """Dimensions a tensor descriptor of the wire protocol can carry."""
@@ -27,7 +28,7 @@ class DType:
         return (self.bits + 7) // 8
 
 
-_INT, _UINT, _FLOAT = 0, 1, 2
+_INT, _UINT, _FLOAT, _BFLOAT = 0, 1, 2, 4
 
 # A bool is one byte. The wire carries it as an 8-bit unsigned integer.
 DTYPES: dict[str, DType] = {
@@ -42,6 +43,7 @@ DTYPES: dict[str, DType] = {
         DType("int64", _INT, 64, "int64_t", 7),
         DType("bool", _UINT, 8, "uint8_t", 9),
         DType("float16", _FLOAT, 16, "outboard_half", 10),
+        DType("bfloat16", _BFLOAT, 16, "uint16_t", 16),
         DType("float64", _FLOAT, 64, "double", 11),
         DType("uint32", _UINT, 32, "uint32_t", 12),
         DType("uint64", _UINT, 64, "uint64_t", 13),
@@ -56,13 +58,22 @@ def dtype_of_onnx(elem_type: int) -> DType | None:
     return _BY_ONNX.get(elem_type)
 
 
+def carried_dtype(elem_type: int) -> tuple[DType | None, str]:
+    """The element type on the wire of an ONNX type number, and the name of the narrow type that it carries."""
+    narrow = NARROW.get(elem_type)
+    if narrow is None or elem_type in _BY_ONNX:
+        return _BY_ONNX.get(elem_type), ""
+    return _BY_ONNX[narrow.carrier], narrow.name
+
+
 @dataclass(frozen=True)
 class TensorSpec:
-    """A named tensor of fixed shape."""
+    """A named tensor of fixed shape. ``holds`` names the narrow type that ``dtype`` carries; empty for all others."""
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
+    holds: str = ""
 
     @property
     def elements(self) -> int:
@@ -76,7 +87,8 @@ class TensorSpec:
         return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
     def manifest(self) -> dict[str, object]:
-        return {"name": self.name, "dtype": self.dtype.name, "shape": list(self.shape)}
+        record: dict[str, object] = {"name": self.name, "dtype": self.dtype.name, "shape": list(self.shape)}
+        return {**record, "holds": self.holds} if self.holds else record
 
 
 @dataclass(frozen=True)

@@ -455,6 +455,8 @@ class _Printer:
             return f"bits_{SUFFIXES[_dtype(args[0])]}_{SUFFIXES[_dtype(e)]}({self._value(args[0])})", _ATOM
         if name in ("call_pure_extern", "call_extern"):
             callee = args[0].value if isinstance(args[0], StringImm) else str(args[0])
+            if callee.startswith("outboard_"):  # a function of kernel_support.h
+                return f"{callee}({', '.join(self._value(a) for a in args[1:])})", _ATOM
             return self._library(callee.removesuffix("f") if _dtype(e) != "float64" else callee, e, args[1:])
         return self._library(name, e, args)
 

@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from outboard.build import BuildError, BuildResult, compile
+from outboard.build.narrow_types import BY_NAME, NARROW, Integer
+from outboard.build.tensors import TensorSpec
 
 from . import prepare
 from .cases import Case, tensor
@@ -24,8 +27,8 @@ from .cases import Case, tensor
 PASS, FRONT_END, UNSUPPORTED, WRONG, CRASH = "pass", "unsupported_front_end", "unsupported", "wrong", "crash"
 OUTCOMES = (PASS, FRONT_END, UNSUPPORTED, WRONG, CRASH)
 
-_HALF_TOLERANCE = 2e-3
-"""Two units in the last place of a float16, instead of the suite's 1e-3, which is one."""
+_TWO_UNITS = {"float16": 2e-3, "bfloat16": 1.6e-2}
+"""Two units in the last place, for types of which the suite's 1e-3 is one or less."""
 _SMALLEST = 1e-6
 """Absolute tolerance, instead of the suite's 1e-7, which is less than a unit in the last place of a float32 near 1."""
 
@@ -48,19 +51,42 @@ class Device:
     program: Path
     socket: Path
 
-    def run(self, module: Path, inputs: Sequence[np.ndarray], outputs: int, folder: Path) -> list[np.ndarray]:
-        """Loads a module, calls it once, and returns its outputs."""
+    def run(
+        self, module: Path, inputs: Sequence[np.ndarray], outputs: Sequence[TensorSpec], folder: Path
+    ) -> list[np.ndarray]:
+        """Loads a module, calls it once, and returns its outputs, those of narrow types in ONNX's own types for them.
+
+        Tensors travel as raw bytes, which the module's manifest describes: .npy files know no bfloat16.
+        """
         command = [str(self.program), "run", str(module), "--device", f"sim:{self.socket}", "--timeout", "60"]
         for index, array in enumerate(inputs):
-            path = folder / f"input{index}.npy"
-            np.save(path, array)
+            path = folder / f"input{index}.bin"
+            path.write_bytes(np.ascontiguousarray(array).tobytes())
             command += ["--input", str(path)]
-        target = folder / "output.npy"
+        target = folder / "output.bin"
         done = subprocess.run([*command, "--output", str(target)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise DeviceFailure(done.stderr)
-        names = ["output.npy"] if outputs == 1 else [f"output.{index}.npy" for index in range(outputs)]
-        return [np.load(folder / name) for name in names]
+        names = ["output.bin"] if len(outputs) == 1 else [f"output.{index}.bin" for index in range(len(outputs))]
+        return [_array((folder / name).read_bytes(), spec) for name, spec in zip(names, outputs, strict=True)]
+
+
+def _array(data: bytes, spec: TensorSpec) -> np.ndarray:
+    narrow = BY_NAME.get(spec.holds or spec.dtype.name)
+    carried = spec.dtype.name if narrow is None else np.dtype(f"uint{8 * spec.dtype.itemsize}")
+    if narrow is not None and isinstance(narrow.format, Integer):
+        carried = np.dtype(spec.dtype.name)
+    array = np.frombuffer(data, dtype=carried).reshape(spec.shape)
+    if narrow is None:
+        return array
+    own = np.dtype(helper.tensor_dtype_to_np_dtype(narrow.onnx))
+    return array.astype(own) if isinstance(narrow.format, Integer) else array.view(own)
+
+
+def _carried(array: np.ndarray) -> np.ndarray:
+    """An input as the module takes it."""
+    narrow = NARROW.get(helper.np_dtype_to_tensor_dtype(array.dtype))
+    return array if narrow is None else narrow.carried(array)
 
 
 class DeviceFailure(Exception):
@@ -130,7 +156,7 @@ def _run(
             if any(array is None for array in arrays):
                 return WRONG, "a module was built although an input is no tensor"
             try:
-                actual = device.run(module, [a for a in arrays if a is not None], len(result.outputs), folder)
+                actual = device.run(module, [_carried(a) for a in arrays if a is not None], result.outputs, folder)
             except DeviceFailure as error:
                 return (CRASH if "crash" in str(error) else WRONG), f"device: {_line(error)}"
             difference = compare(actual, expected, case)
@@ -160,14 +186,15 @@ def _difference(got: np.ndarray, want: np.ndarray, case: Case) -> str | None:
         return f"shape {list(got.shape)}, expected {list(want.shape)}"
     if got.dtype != want.dtype:
         return f"{got.dtype}, expected {want.dtype}"
+    narrow = NARROW.get(helper.np_dtype_to_tensor_dtype(want.dtype))
+    if narrow is not None and not isinstance(narrow.format, Integer):
+        got, want = got.astype(np.float32), want.astype(np.float32)
     if want.dtype.kind != "f":
         differing = int(np.count_nonzero(got != want))
         return f"{differing} of {want.size} elements differ" if differing else None
-    half = want.dtype == np.float16
-    rtol, atol = (
-        max(case.rtol, _HALF_TOLERANCE if half else 0.0),
-        max(case.atol, _HALF_TOLERANCE if half else _SMALLEST),
-    )
+    kind = narrow.name if narrow is not None else want.dtype.name
+    units = _TWO_UNITS.get(kind, 0.0)
+    rtol, atol = max(case.rtol, units), max(case.atol, units or _SMALLEST)
     a, e = got.astype(np.float64), want.astype(np.float64)
     if np.allclose(a, e, rtol=rtol, atol=atol, equal_nan=True):
         return None

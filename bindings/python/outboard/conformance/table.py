@@ -54,7 +54,7 @@ single element beside other inputs); folded by onnxruntime's basic optimisations
 ## How near is near enough
 
 The suite's own tolerance, relative 1e-3, with two differences: an absolute 1e-6 instead of 1e-7, and 2e-3 for float16
-results, which is two units in the last place. Shapes, element types and integers must be equal.
+or 1.6e-2 for bfloat16 results, which is two units in the last place. Shapes, element types and integers must be equal.
 
 ## What does not pass
 

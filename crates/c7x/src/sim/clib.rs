@@ -5,6 +5,8 @@
 use crate::runtime::exports::exports;
 use crate::runtime::{Export, print};
 use core::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+use std::time::Instant;
 
 unsafe extern "C" {
     fn outboard_printf(format: *const c_char, ...) -> c_int;
@@ -127,6 +129,12 @@ libm! {
     remainder rint round roundeven scalbn sin sinh sqrt tan tanh tgamma trunc
 }
 
+/// Cycles of the device's clock since the first call: what the layer profile of a module counts in.
+extern "C" fn cycles() -> u64 {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    super::machine::cycles_of(FIRST.get_or_init(Instant::now).elapsed())
+}
+
 /// Everything this file exports to modules.
 pub(super) fn table() -> std::vec::Vec<Export> {
     let mut all = libm();
@@ -148,6 +156,7 @@ pub(super) fn table() -> std::vec::Vec<Export> {
         "__assert_fail" => assert_fail,
         "tvm_dsp_log" => outboard_log,
         "DebugP_log" => outboard_log,
+        "outboard_cycles" => cycles,
         variables:
         "stdout" => STDOUT,
         "stderr" => STDERR,

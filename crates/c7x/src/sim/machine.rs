@@ -20,6 +20,11 @@ const HOST: Machine = match Machine::host() {
 /// How long a receive waits before the service logs that it is idle, as on the board.
 const RECEIVE: Duration = Duration::from_secs(30);
 
+/// Cycles of the device's clock in a span of time.
+pub(super) fn cycles_of(elapsed: Duration) -> u64 {
+    u64::try_from(elapsed.as_nanos() * u128::from(CLOCK_HZ) / 1_000_000_000).unwrap_or(u64::MAX)
+}
+
 /// A module's entry, as compiled modules define it.
 type EntryFunction = unsafe extern "C" fn(u64, i32, u64, u64) -> i32;
 /// A module's function without arguments.
@@ -168,8 +173,7 @@ impl Platform for SimMachine {
     }
 
     fn cycles(&self) -> u64 {
-        let nanoseconds = self.started.elapsed().as_nanos();
-        u64::try_from(nanoseconds * u128::from(CLOCK_HZ) / 1_000_000_000).unwrap_or(u64::MAX)
+        cycles_of(self.started.elapsed())
     }
 
     fn uptime_ms(&self) -> u32 {

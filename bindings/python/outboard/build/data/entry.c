@@ -10,7 +10,8 @@ static void outboard_print_tensor(DLDataType dtype, int32_t ndim, const int64_t 
   if (dtype.code <= DL_FLOAT) {
     printf("%s%d[", kinds[dtype.code], (int)dtype.bits);
   } else {
-    printf(dtype.code == DL_BOOL ? "bool[" : "type %d.%d[", (int)dtype.code, (int)dtype.bits);
+    const char *form = dtype.code == DL_BOOL ? "bool[" : dtype.code == DL_BFLOAT ? "bfloat16[" : "type %d.%d[";
+    printf(form, (int)dtype.code, (int)dtype.bits);
   }
   for (int32_t i = 0; i < ndim; i++) {
     printf(i == 0 ? "%lld" : ",%lld", (long long)shape[i]);

@@ -27,7 +27,7 @@ enum {
 };
 
 /* Codes of DLDataType. */
-enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BOOL = 6 };
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 
 /* What the entry and the kernels return. Other values pass through to the host unchanged. */
 enum { OUTBOARD_OK = 0, OUTBOARD_ERROR = -1, OUTBOARD_NO_MEMORY = -3 };
