@@ -4,6 +4,7 @@ use outboard_host::{DeviceLost, Error};
 use outboard_link::LoadError;
 use outboard_link::build::BuildErrors;
 use outboard_link::layout_file::LayoutFileError;
+use outboard_link::shape::ShapeErrors;
 use outboard_tensor::TensorError;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -234,6 +235,19 @@ impl From<&LoadError> for Failure {
             details: if symbols.is_empty() { Vec::new() } else { vec![("symbols", json!(symbols))] },
             told: false,
         }
+    }
+}
+
+impl From<&ShapeErrors> for Failure {
+    fn from(errors: &ShapeErrors) -> Self {
+        let faults = match errors {
+            ShapeErrors::Build(errors) => return errors.into(),
+            ShapeErrors::Shape(faults) => faults,
+        };
+        let code = faults.first().map_or("OB0665", |error| error.code());
+        let all = faults.iter().map(|error| json!({"name": error.code(), "message": error.to_string()}));
+        let all: Vec<Value> = all.collect();
+        Self::refused(code, "shape", errors.to_string()).with("faults", json!(all))
     }
 }
 

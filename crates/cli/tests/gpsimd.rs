@@ -344,3 +344,96 @@ fn a_damaged_container_is_refused_with_the_originals_result() {
     let none = outboard(at, &["neff", "pack", "nowhere", "-o", "x.neff"]);
     assert_eq!(code(&none), 1);
 }
+
+/// A kernel, its entry point and a word of zeroed memory that it counts in.
+const KERNEL: &str = "
+    .text
+    .global _start
+    .type _start, @function
+_start: entry a1, 32
+    movi a2, 0
+    retw
+    .global count
+    .type count, @function
+count: entry a1, 32
+    const16 a3, hi(calls)
+    const16 a3, lo(calls)
+    l32i a2, a3, 0
+    addi a2, a2, 1
+    s32i a2, a3, 0
+    retw
+    .bss
+    .align 4
+calls: .space 4
+";
+
+#[test]
+fn objects_become_a_pi_image_that_is_inspected_without_notes_and_prelinked() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    write(&folder, "k.s", KERNEL.as_bytes());
+    assert_eq!(code(&outboard(at, &["asm", "k.s", "-o", "k.o"])), 0);
+    write(&folder, "kernels.toml", b"[[kernel]]\nopcode = 0xf0\nspec = 2\nfunction = \"count\"\n");
+    let link = ["link", "--shape", "pi", "k.o", "-o", "k.elf", "--kernels", "kernels.toml", "--map", "k.map", "--json"];
+    let made = outboard(at, &link);
+    let page = json(&made);
+    assert_eq!((code(&made), &page["shape"], &page["kernels"]), (0, &json!("pi"), &json!(1)), "{}", stderr(&made));
+    let counts = json!({"R_XTENSA_RELATIVE": 1, "R_XTENSA_SLOT0_ALT": 1, "R_XTENSA_SLOT0_OP": 1});
+    assert_eq!(page["image_relocations"], counts);
+    assert!(std::fs::read_to_string(at.join("k.map")).unwrap().contains("count"));
+    let shown = json(&outboard(at, &["inspect", "k.elf", "--json"]));
+    let found = &shown["inspection"];
+    assert_eq!((&found["kind"], &found["notes"]), (&json!("pi"), &json!([])));
+    assert_eq!(found["dynamic"].as_array().unwrap().len(), 15);
+    assert_eq!(found["header"]["flags"], 0x300);
+    let row = &found["kernel_table"]["rows"][0];
+    assert_eq!((&row["opcode"], &row["extended"]), (&json!(0xf0), &json!("TENSOR_TENSOR_ARITH")));
+    let names: Vec<&str> =
+        found["kernels"].as_array().unwrap().iter().map(|kernel| kernel["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["_start", "count"]);
+    let staged = json(&outboard(at, &["prelink", "k.elf", "--json", "-o", "k.ucpl"]));
+    assert_eq!((&staged["status"], &staged["staged_size"]), (&json!("ok"), &page["staged_size"]));
+}
+
+#[test]
+fn eight_fixed_load_libraries_are_linked_from_the_same_objects() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    write(&folder, "k.s", KERNEL.as_bytes());
+    assert_eq!(code(&outboard(at, &["asm", "k.s", "-o", "k.o"])), 0);
+    for cpu in ["0", "1", "7", "single"] {
+        let made = outboard(at, &["link", "--shape", "fll", "--cpu", cpu, "k.o", "-o", "k.so", "--strip"]);
+        assert_eq!((code(&made), stdout(&made)), (0, String::new()), "{}", stderr(&made));
+        let shown = json(&outboard(at, &["inspect", "k.so", "--json"]));
+        let core = cpu.parse::<u64>().unwrap_or(0);
+        assert_eq!((&shown["inspection"]["kind"], &shown["inspection"]["core"]), (&json!("fll"), &json!(core)));
+        assert_eq!(shown["inspection"]["notes"], json!([]));
+    }
+}
+
+#[test]
+fn a_program_that_cannot_have_the_shape_is_refused_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    write(&folder, "k.s", KERNEL.as_bytes());
+    assert_eq!(code(&outboard(at, &["asm", "k.s", "-o", "k.o"])), 0);
+    let run = |args: &[&str]| outboard(at, &[&["link", "k.o", "-o", "k.elf", "--json"], args].concat());
+    write(&folder, "kernels.toml", b"[[kernel]]\nopcode = 0x7e\nspec = 2\nfunction = \"count\"\n");
+    let refused = run(&["--shape", "pi", "--kernels", "kernels.toml"]);
+    assert_eq!((code(&refused), &json(&refused)["name"]), (3, &json!("OB0660")), "{}", stderr(&refused));
+    let undefined = run(&["--shape", "pi", "--entry", "main"]);
+    assert_eq!((code(&undefined), &json(&undefined)["name"]), (3, &json!("OB0702")));
+    for wrong in [
+        &["--shape", "pi", "--cpu", "0"][..],
+        &["--shape", "fll"],
+        &["--shape", "fll", "--cpu", "8"],
+        &["--shape", "fll", "--cpu", "0", "--init", "count"],
+        &["--shape", "pi", "--core-kind", "tonga"],
+        &["--shape", "pi", "-T", "layout.toml"],
+        &["--strip"],
+        &[],
+    ] {
+        assert_eq!(code(&run(wrong)), 1, "{wrong:?}");
+    }
+    assert!(!at.join("k.elf").exists());
+}

@@ -79,10 +79,12 @@ fn pieces_that_overlap_wrap_or_do_not_fit_are_refused() {
 fn a_library_stays_in_the_window_of_its_core() {
     let library = |core, address, bss| FllImage {
         core,
+        single: false,
         entry: address,
         chunks: vec![chunk(".text", address, 0x100)],
         bss: Bss { address: address + 0x100, size: bss, align: 64 },
         comment: String::new(),
+        symbols: Vec::new(),
     };
     for core in 0..8 {
         let base = FllImage::window(core).unwrap();

@@ -30,6 +30,7 @@ mod note;
 pub mod pi;
 mod pool;
 mod relocate;
+pub mod shape;
 mod symbols;
 #[cfg(feature = "tools")]
 mod tools;
@@ -43,4 +44,4 @@ pub use module::{LoadedModule, LoadedSegment, Perms};
 pub use note::{ModuleNote, NOTE_BUILD, NOTE_MANIFEST, NOTE_OWNER, manifest, module_note};
 pub use pool::PoolMemory;
 #[cfg(feature = "tools")]
-pub use tools::{budget, check, export_sets, inspect, layout_file, prelink, resource_table, target};
+pub use tools::{budget, check, export_sets, inspect, kernel_file, layout_file, prelink, resource_table, target};

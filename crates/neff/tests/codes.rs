@@ -22,7 +22,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn every_code_in_the_sources_has_a_page_and_every_page_is_used() {
     let mut files = Vec::new();
-    for directory in ["crates/link/src/pi", "crates/ucode/src", "crates/neff/src"] {
+    for directory in ["crates/link/src/pi", "crates/link/src/shape", "crates/ucode/src", "crates/neff/src"] {
         sources(&root().join(directory), &mut files);
     }
     let mut used = BTreeSet::new();

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{ALLOC, Bss, Chunk, EXECUTE, File, ImageError, Program, Section, WRITE, in_order};
+use super::{ALLOC, Bss, Chunk, EXECUTE, File, ImageError, ImageSymbol, Program, Section, WRITE, in_order};
 use crate::pi::{FLL_BASE, FLL_CORES, FLL_STRIDE};
 use crate::{et, pf, pt, sht};
 
@@ -20,10 +20,12 @@ const START: u32 = 0x94;
 /// let text = Chunk { name: ".text".into(), address: 0x8420_0000, align: 32, writable: false, bytes: vec![0; 64] };
 /// let image = FllImage {
 ///     core: 1,
+///     single: false,
 ///     entry: 0x8420_0000,
 ///     chunks: vec![text],
 ///     bss: Bss { address: 0x8420_0040, size: 256, align: 64 },
 ///     comment: String::new(),
+///     symbols: Vec::new(),
 /// };
 /// let file = image.build()?;
 /// assert_eq!(FllShape::of(&Elf::parse(&file).unwrap()).unwrap().core, 1);
@@ -33,6 +35,8 @@ const START: u32 = 0x94;
 pub struct FllImage {
     /// The core, 0..=7.
     pub core: u8,
+    /// The library is for one core alone: its window is as large as all eight together and more, 32 MiB.
+    pub single: bool,
     /// Entry point.
     pub entry: u32,
     /// Everything with bytes, by ascending address; the first one is the code and begins the window.
@@ -41,9 +45,14 @@ pub struct FllImage {
     pub bss: Bss,
     /// Who built the library; empty for no such section.
     pub comment: String,
+    /// Symbols; empty for a stripped library.
+    pub symbols: Vec<ImageSymbol>,
 }
 
 impl FllImage {
+    /// Bytes of the window of a library for one core alone.
+    pub const SINGLE: u32 = 0x200_0000;
+
     /// First address of the window of `core`; `None` for a core that does not exist.
     #[must_use]
     pub fn window(core: u8) -> Option<u32> {
@@ -64,7 +73,7 @@ impl FllImage {
         if bss.address < end {
             return Err(bad(".bss", bss.address, "it lies on the data before it"));
         }
-        let limit = u64::from(base) + FLL_STRIDE;
+        let limit = u64::from(base) + if self.single { u64::from(Self::SINGLE) } else { FLL_STRIDE };
         if u64::from(bss.address) + u64::from(bss.size) > limit {
             return Err(bad(".bss", bss.address, "it leaves the window of its core"));
         }
@@ -86,6 +95,7 @@ impl FllImage {
             next += comment.size;
             sections.push(comment);
         }
+        next = file.symbols(&self.symbols, &mut sections, next)?;
         let load = |offset, address, filesz, memsz, flags| Program {
             kind: pt::LOAD,
             offset,

@@ -40,6 +40,21 @@ pub struct Bss {
     pub align: u32,
 }
 
+/// A symbol of the file. Loaders look at none; faults and traces name functions by them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageSymbol {
+    /// Its name.
+    pub name: String,
+    /// Its link address.
+    pub value: u32,
+    /// Bytes.
+    pub size: u32,
+    /// Type (`stt`).
+    pub kind: u8,
+    /// Visible to all files.
+    pub global: bool,
+}
+
 /// Why an image cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -104,11 +119,13 @@ struct Section {
     size: u32,
     align: u32,
     entsize: u32,
+    link: u32,
+    info: u32,
 }
 
 impl Section {
     fn progbits(name: &str, flags: u32, address: u32, offset: u32, size: u32, align: u32) -> Self {
-        Self { name: name.into(), kind: sht::PROGBITS, flags, address, offset, size, align, entsize: 0 }
+        Self { name: name.into(), kind: sht::PROGBITS, flags, address, offset, size, align, ..Self::default() }
     }
 
     fn chunk(chunk: &Chunk, offset: u32) -> Result<Self, ImageError> {
@@ -146,6 +163,37 @@ impl File {
     fn words(&mut self, offset: u32, words: &[u32]) -> Result<(), ImageError> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.put(offset, &bytes)
+    }
+
+    /// Writes a symbol table and its names behind `next`, if there are symbols; returns the offset behind them. Symbols are
+    /// numbers (`SHN_ABS`): their addresses are final.
+    fn symbols(&mut self, symbols: &[ImageSymbol], sections: &mut Vec<Section>, next: u32) -> Result<u32, ImageError> {
+        if symbols.is_empty() {
+            return Ok(next);
+        }
+        const ABSOLUTE: u32 = 0xfff1;
+        const ENTRY: u32 = 16;
+        let (local, global): (Vec<_>, Vec<_>) = symbols.iter().partition(|symbol| !symbol.global);
+        let mut strings = Vec::from([0]);
+        let mut table = Vec::from([[0; 4]]);
+        for symbol in local.iter().chain(&global) {
+            let info = u32::from(symbol.global) << 4 | u32::from(symbol.kind & 0xf);
+            table.push([size_of(&strings)?, symbol.value, symbol.size, info | ABSOLUTE << 16]);
+            strings.extend(symbol.name.bytes().filter(|byte| *byte != 0).chain([0]));
+        }
+        let start = next.checked_next_multiple_of(4).ok_or_else(|| too_large(next.into()))?;
+        let entries = u64::from(ENTRY) * table.len() as u64;
+        let size = u32::try_from(entries).map_err(|_| too_large(entries))?;
+        self.words(start, table.as_flattened())?;
+        let names = start.checked_add(size).ok_or_else(|| too_large(start.into()))?;
+        self.put(names, &strings)?;
+        let index = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        let symtab = Section::progbits(".symtab", 0, 0, start, size, 4);
+        let (link, info) = (index(sections.len() + 1), index(local.len() + 1));
+        sections.push(Section { kind: sht::SYMTAB, entsize: ENTRY, link, info, ..symtab });
+        let strtab = Section::progbits(".strtab", 0, 0, names, size_of(&strings)?, 1);
+        sections.push(Section { kind: sht::STRTAB, ..strtab });
+        names.checked_add(size_of(&strings)?).ok_or_else(|| too_large(names.into()))
     }
 
     /// Writes the headers, the names at `names` and the section headers behind them or, for a file of a given size, at its
@@ -187,8 +235,8 @@ impl File {
             self.words(at, &[kind, offset, address, address, filesz, memsz, flags, align])?;
         }
         for ((section, name), at) in sections.iter().zip(offsets).zip((shoff..).step_by(40)) {
-            let Section { kind, flags, address, offset, size, align, entsize, .. } = *section;
-            self.words(at, &[name, kind, flags, address, offset, size, 0, 0, align, entsize])?;
+            let Section { kind, flags, address, offset, size, align, entsize, link, info, .. } = *section;
+            self.words(at, &[name, kind, flags, address, offset, size, link, info, align, entsize])?;
         }
         Ok(self.bytes)
     }

@@ -4,7 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{
-    ALLOC, Bss, Chunk, EXECUTE, File, HEADER, ImageError, PROGRAM_HEADER, Program, Section, WRITE, in_order, size_of,
+    ALLOC, Bss, Chunk, EXECUTE, File, HEADER, ImageError, ImageSymbol, PROGRAM_HEADER, Program, Section, WRITE,
+    in_order, size_of,
 };
 use crate::pi::{DT_XTENSA_GOT_LOC_OFF, DT_XTENSA_GOT_LOC_SZ};
 use crate::{dt, pf, pt, sht};
@@ -78,6 +79,8 @@ pub struct PiImage {
     pub comment: String,
     /// Functions that tools should know by name.
     pub properties: Vec<Property>,
+    /// Symbols; empty for a stripped image.
+    pub symbols: Vec<ImageSymbol>,
     /// Names of further sections, all empty.
     pub empty_sections: Vec<String>,
     /// Bytes of the file; `None` for as many as are needed.
@@ -98,6 +101,7 @@ impl Default for PiImage {
             relocations: Vec::new(),
             comment: String::new(),
             properties: Vec::new(),
+            symbols: Vec::new(),
             empty_sections: Vec::new(),
             size: None,
         }
@@ -245,6 +249,7 @@ impl PiImage {
         let at = layout.scratch + RELA;
         let rela = Section::progbits(".rela.got", ALLOC, SCRATCH + RELA, at, layout.rela_size, 4);
         list.push(Section { kind: sht::RELA, entsize: 12, ..rela });
+        next = file.symbols(&self.symbols, &mut list, next)?;
         Ok((list, next))
     }
 }

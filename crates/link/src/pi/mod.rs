@@ -164,7 +164,7 @@ fn load(elf: &Elf<'_>, segment: &outboard_elf::Segment, window: Window) -> Resul
     Ok(memory)
 }
 
-fn usize_of(value: u32) -> usize {
+pub(crate) fn usize_of(value: u32) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 

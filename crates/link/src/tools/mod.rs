@@ -4,6 +4,7 @@ pub mod budget;
 pub mod check;
 pub mod export_sets;
 pub mod inspect;
+pub mod kernel_file;
 pub mod layout_file;
 pub mod prelink;
 pub mod resource_table;

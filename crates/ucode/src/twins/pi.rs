@@ -22,6 +22,7 @@ pub(super) fn build(plan: &Plan) -> Vec<u8> {
         relocations: order(&pairs, &words, plan.nones),
         comment: plan.comment.into(),
         properties: properties(plan),
+        symbols: Vec::new(),
         empty_sections: (0..plan.unnamed).map(|index| format!(".twin.{index}")).collect(),
         size: Some(plan.size),
     };

@@ -1,4 +1,6 @@
-//! `outboard link`: relocatable Xtensa objects and archives to an image at fixed addresses.
+//! `outboard link`: relocatable Xtensa objects and archives to an image: at fixed addresses, or of a device's shape.
+
+mod shape;
 
 use super::{Staged, read_file};
 use crate::report::{self, Failure};
@@ -18,6 +20,11 @@ use std::path::{Path, PathBuf};
 Examples:
   outboard link -T layout.toml -o program.elf main.o libkernel.a
   outboard link -T layout.toml -o program.elf main.o --map program.map --json
+  outboard link --shape pi --kernels kernels.toml -o kernels.elf kernels.o
+  outboard link --shape fll --cpu 3 -o ops_cpu3.so ops.o libruntime.a
+
+With --shape, the result is what GPSIMD cores load: a PI image, which the host moves (outboard prelink), or a fixed-load library
+for the window of one core. The entry is `_start` unless named.
 
 The layout names the regions of memory, the sections to fill them with, the entry point and symbols. Exit status 3: the inputs
 cannot be linked; nothing is written.")]
@@ -27,8 +34,8 @@ pub(crate) struct Args {
     inputs: Vec<PathBuf>,
 
     /// The layout.
-    #[arg(long, short = 'T', value_name = "LAYOUT.toml")]
-    layout: PathBuf,
+    #[arg(long, short = 'T', value_name = "LAYOUT.toml", required_unless_present = "shape")]
+    layout: Option<PathBuf>,
 
     /// Where the image goes.
     #[arg(long, short, value_name = "OUT")]
@@ -43,8 +50,11 @@ pub(crate) struct Args {
     keep_all: bool,
 
     /// Keep the tables that tell code from literals (.xt.prop).
-    #[arg(long)]
+    #[arg(long, conflicts_with = "shape")]
     properties: bool,
+
+    #[command(flatten)]
+    shape: shape::ShapeArgs,
 
     /// Print JSON on standard output.
     #[arg(long)]
@@ -52,22 +62,31 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
-    let text = String::from_utf8(read_file(&args.layout)?)
-        .map_err(|_| Failure::bad_file(&args.layout, &"the layout is not UTF-8 text"))?;
-    let layout = layout_file::parse(&text).map_err(|error| Failure::from(&error).about(args.layout.display()))?;
     let files = args.inputs.iter().map(|path| read_file(path)).collect::<Result<Vec<_>, _>>()?;
     let mut inputs = Inputs::new();
     for (path, bytes) in args.inputs.iter().zip(&files) {
         inputs.add(&path.to_string_lossy(), bytes).map_err(|error| Failure::from(&BuildErrors::from(error)))?;
     }
+    let Some(path) = &args.layout else { return shape::link(args, inputs) };
+    let layout = layout_file::parse(&read_text(path)?).map_err(|error| Failure::from(&error).about(path.display()))?;
     let options = Options { keep_all: args.keep_all, properties: args.properties };
     let linked = link(inputs, &layout, &options).map_err(|errors| Failure::from(&errors))?;
     let image = linked.elf().map_err(|error| Failure::from(&BuildErrors::from(error)))?;
+    finish(args, &linked, &image, summary(&linked))
+}
+
+/// Writes the map and the image, and prints what was made.
+fn finish(args: &Args, linked: &Linked, image: &[u8], summary: serde_json::Value) -> Result<(), Failure> {
     if let Some(path) = &args.map {
         write(path, linked.map().as_bytes())?;
     }
-    write(&args.output, &image)?;
-    if args.json { report::result(&summary(&linked)) } else { Ok(()) }
+    write(&args.output, image)?;
+    if args.json { report::result(&summary) } else { Ok(()) }
+}
+
+/// A file of text.
+fn read_text(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(read_file(path)?).map_err(|_| Failure::bad_file(path, &"it is not UTF-8 text"))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
