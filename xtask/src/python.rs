@@ -1,6 +1,6 @@
 //! The Python environment: made once per set of requirements, kept in the user's cache.
 
-use crate::run::{check, root, say};
+use crate::run::{cargo, check, root, say, target};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -65,6 +65,20 @@ impl Environment {
             .env("PYTHONDONTWRITEBYTECODE", "1");
         python
     }
+}
+
+/// Builds the extension module of this clone's `outboard` package and puts it into the package, where Python finds it.
+///
+/// # Errors
+/// The build fails.
+pub fn extension() -> Result<()> {
+    check(cargo().args(["build", "--package", "outboard-python"]))?;
+    let built = target().join("debug/lib_native.so");
+    let place = root().join("bindings/python/outboard/_native.abi3.so");
+    // Under another name first: a process that has the old one loaded keeps it.
+    let fresh = place.with_extension("so.new");
+    std::fs::copy(&built, &fresh).with_context(|| format!("cannot copy {}", built.display()))?;
+    std::fs::rename(&fresh, &place).with_context(|| format!("cannot replace {}", place.display()))
 }
 
 /// The required packages, and a number that changes with them.

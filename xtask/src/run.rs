@@ -60,6 +60,11 @@ pub fn cargo() -> Command {
     command
 }
 
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// Builds the `outboard` program and returns its path.
 ///
 /// # Errors
@@ -71,6 +76,5 @@ pub fn build_outboard(release: bool) -> Result<PathBuf> {
         build.arg("--release");
     }
     check(&mut build)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join(if release { "release" } else { "debug" }).join("outboard"))
+    Ok(target().join(if release { "release" } else { "debug" }).join("outboard"))
 }

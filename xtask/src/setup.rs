@@ -103,12 +103,13 @@ pub fn for_tests(consent: &Consent) -> Result<python::Environment> {
     python::Environment::ready(|what| consent.asks(what))
 }
 
-/// Installs everything.
+/// Installs everything, and builds the extension module of the Python package.
 ///
 /// # Errors
 /// As for [`for_c`].
 pub fn everything(consent: &Consent) -> Result<()> {
     for_tests(consent)?;
+    python::extension()?;
     result("setup: ok");
     Ok(())
 }

@@ -28,6 +28,7 @@ pub fn run(miri: bool, consent: &setup::Consent) -> Result<()> {
     steps.push(timed("Rust tests", &mut rust_tests())?);
     steps.push(timed("doc tests", cargo().args(["test", "--workspace", "--doc"]))?);
     let outboard = run::build_outboard(false)?;
+    crate::python::extension()?;
     let mut pytest = python.python();
     pytest
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests"])

@@ -5,20 +5,17 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support import ROOT, outboard_program
+from c_modules import EXAMPLES, X, build, expected
+from support import outboard_program
 
 from outboard import c7x
 from outboard.c7x import C7xError, C7xVirtualMachine, TensorDesc
 
-EXAMPLES = ROOT / "examples/models"
-MODULES = ROOT / "crates/cli/tests/modules"
+pytestmark = pytest.mark.usefixtures("device")
 
 
 def library() -> str:
@@ -35,54 +32,8 @@ def library() -> str:
     )
 
 
-def build(source: Path, folder: Path) -> Path:
-    """A module, by the C compiler with the documented flags."""
-    target = folder / f"{source.stem}.out"
-    cflags, ldflags = ((EXAMPLES / name).read_text().split() for name in ("cflags.txt", "ldflags.txt"))
-    subprocess.run(["cc", *cflags, "-I", EXAMPLES / "include", source, "-o", target, *ldflags], check=True)
-    return target
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("modules")
-
-
-@pytest.fixture(scope="module")
-def d4(folder: Path) -> Path:
-    return build(EXAMPLES / "handwritten/d4.c", folder)
-
-
-@pytest.fixture(scope="module")
-def echo(folder: Path) -> Path:
-    return build(MODULES / "echo.c", folder)
-
-
-@pytest.fixture(autouse=True)
-def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("OUTBOARD_DEVICE", "sim")
-    monkeypatch.setenv("OUTBOARD_DEVICE_PROGRAM", str(outboard_program()))
-    # What the virtual machine returns depends on whether the program uses TVM; these tests do not.
-    monkeypatch.delitem(sys.modules, "tvm", raising=False)
-    yield
-    gc.collect()
-
-
 def machine(module: Path | str) -> C7xVirtualMachine:
     return C7xVirtualMachine(module, library())
-
-
-X = np.arange(8, dtype=np.float32).reshape(1, 2, 4) / 4 - 1
-
-
-def expected() -> tuple[np.ndarray, int]:
-    """The answer of the model in d4.c, from the formulas of its weights."""
-    i, j = np.arange(8)[:, None], np.arange(6)[None, :]
-    hidden = np.maximum(X.reshape(8) @ (((3 * i + 5 * j) % 7 - 3) / 4) + (np.arange(6) - 2) / 8, 0)
-    i, j = np.arange(6)[:, None], np.arange(4)[None, :]
-    logits = hidden @ (((5 * i + 2 * j) % 9 - 4) / 4) + (2 * np.arange(4) - 3) / 16
-    powers = np.exp(logits - logits.max())
-    return (powers / powers.sum()).reshape(1, 4), int(logits.argmax())
 
 
 class TestStructLayout:

@@ -237,6 +237,33 @@ fn each_failure_of_the_nodes_is_an_error_of_its_own() {
     assert!(support::stderr(&output).contains("OB0338"), "{}", text(&output));
 }
 
+#[test]
+fn the_environment_says_where_the_carveout_of_another_board_is() {
+    let compute = Path::new(PROGRAM).with_file_name("c7x_compute");
+    let run = |carveout: &str, arguments: &[&str]| {
+        Command::new(PROGRAM)
+            .args(["board-env", "--board", "beagley-ai", "--"])
+            .args(arguments)
+            .env("OUTBOARD_NODES_LIBRARY", library())
+            .env("OUTBOARD_DEVICE", "rpmsg")
+            .env("OUTBOARD_CARVEOUT", carveout)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    let ping = [PROGRAM, "ping", "--device", "rpmsg", "--count", "1"];
+    let compute = [compute.to_str().unwrap(), "ping"];
+    for program in [&ping[..], &compute] {
+        let right = run("0x8A0000000", program);
+        assert_eq!(support::code(&right), 0, "{}", text(&right));
+        let wrong = run("0x900000000", program);
+        assert!(text(&wrong).contains("outside the carveout at 0x900000000"), "{}", text(&wrong));
+        let none = run("beagley-ai", program);
+        assert_eq!(support::code(&none), 1);
+        assert!(text(&none).contains("no physical address of a carveout"), "{}", text(&none));
+    }
+}
+
 /// A folder that looks like a board's sysfs: one remote processor, its log, and, when announced, an RPMsg control device.
 fn sysfs(state: &str, announced: bool) -> TempDir {
     let root = tempfile::tempdir().unwrap();

@@ -64,6 +64,32 @@ pub struct Buffer<O: Owner = Host> {
     owner: PhantomData<O>,
 }
 
+/// Where bytes of a buffer lie in this process, for interfaces that hand out addresses. The memory stays mapped as long as this
+/// lives, whatever becomes of the buffer and its session; what it holds then is nobody's business any more.
+#[derive(Debug, Clone)]
+pub struct Place {
+    mapping: Arc<Mapping>,
+    start: usize,
+    len: usize,
+}
+
+impl Place {
+    /// The first byte. Whoever reads or writes there must not do so while a call is under way.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.mapping.as_ptr().wrapping_add(self.start)
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
 /// A buffer that stays with its owner because the system refused to synchronise it.
 #[derive(Debug)]
 pub struct Refused<O: Owner> {
@@ -155,6 +181,12 @@ impl Buffer<Host> {
     /// After the host's writes were made visible.
     pub(crate) fn handed_over(self) -> Buffer<Device> {
         self.owned_by(false)
+    }
+
+    /// Where a range of the buffer lies.
+    pub(crate) fn place(&self, offset: usize, len: usize) -> Result<Place, Error> {
+        let range = self.inside(offset, len)?;
+        Ok(Place { mapping: Arc::clone(&self.mapping), start: range.start, len })
     }
 
     /// As [`Buffer::as_ptr`], for an address that callers write through: from now on every synchronisation is due.

@@ -43,14 +43,14 @@ mod standing;
 mod transport;
 
 pub use arena::Room;
-pub use buffer::{Buffer, Device, Host, Owner, Refused};
+pub use buffer::{Buffer, Device, Host, Owner, Place, Refused};
 pub use error::{Error, ErrorClass};
 pub use lost::{CrashSite, DeviceLost, Loss, LossCause};
 pub use manifest::{Cache, Manifest, TensorSpec};
 pub use module::{IoSizes, Module};
 pub use options::{Deadlines, RunOptions, SessionOptions};
 pub use printf::ModuleText;
-pub use rpmsg::{C7X, Processor, RpmsgError, RpmsgOptions, rpmsg};
+pub use rpmsg::{C7X, CARVEOUT_VARIABLE, Processor, RpmsgError, RpmsgOptions, carveout_from_environment, rpmsg};
 pub use session::{DeviceStatus, Hops, Input, InputBuffer, Model, Outputs, Pong, Session, Traffic};
 pub use sim::{PROGRAM_VARIABLE, SimOptions, simulated};
 pub use standing::{DeviceRow, list_devices, read_trace, standing};

@@ -2,7 +2,9 @@
 
 use crate::report::Failure;
 use outboard_c7x::sim::Board;
-use outboard_host::{C7X, Deadlines, RpmsgOptions, Session, SessionOptions, SimOptions, rpmsg, simulated, standing};
+use outboard_host::{
+    C7X, CARVEOUT_VARIABLE, Deadlines, RpmsgOptions, Session, SessionOptions, SimOptions, rpmsg, simulated, standing,
+};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -42,7 +44,8 @@ pub(super) struct DeviceArgs {
     #[arg(long, value_name = "DEVICE", default_value = "sim")]
     device: Device,
 
-    /// The board this is (with rpmsg), or that a standing device must model; am67a-evm or beagley-ai.
+    /// The board this is (with rpmsg; without it OUTBOARD_CARVEOUT says where its carveout is), or that a standing device must
+    /// model; am67a-evm or beagley-ai.
     #[arg(long, value_name = "NAME", value_parser = board)]
     board: Option<Board>,
 
@@ -59,6 +62,9 @@ pub(super) struct Roots {
     /// Where sysfs is mounted.
     #[arg(long, hide = true, global = true, value_name = "FOLDER", default_value = "/sys")]
     pub(super) sys_root: PathBuf,
+    /// Physical address of the carveout.
+    #[arg(long, hide = true, global = true, value_name = "ADDRESS", env = CARVEOUT_VARIABLE, value_parser = RpmsgOptions::parse_carveout)]
+    pub(super) carveout: Option<u64>,
 }
 
 impl Roots {
@@ -69,7 +75,7 @@ impl Roots {
             address: address.to_owned(),
             dev: self.dev_root.clone(),
             sys: self.sys_root.clone(),
-            carveout: board.and_then(Board::carveout_physical).unwrap_or(default.carveout),
+            carveout: board.and_then(Board::carveout_physical).or(self.carveout).unwrap_or(default.carveout),
             ..default
         }
     }

@@ -14,6 +14,9 @@ pub enum ClientError {
     /// A session failed.
     #[error(transparent)]
     Session(#[from] Error),
+    /// The connection was closed.
+    #[error("the session is closed")]
+    Closed,
     /// The arguments make no sense.
     #[error("{0}")]
     Arguments(String),
@@ -50,10 +53,32 @@ impl ClientError {
     pub fn number(&self) -> i32 {
         match self {
             Self::Session(error) => number(error),
-            Self::Arguments(_) => negated(Errno::INVAL),
+            Self::Arguments(_) | Self::Closed => negated(Errno::INVAL),
             Self::CapacityFixed | Self::WrongOwner { .. } => negated(Errno::BUSY),
             Self::NoRoom(_) => negated(Errno::NOMEM),
             Self::TooManyOutputs { .. } => negated(Errno::NOSPC),
+        }
+    }
+
+    /// A name for programs: that of the session's error, or the client's own.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Session(error) => error.kind(),
+            Self::NoRoom(error) => error.kind(),
+            Self::Closed => "closed",
+            Self::Arguments(_) => "arguments",
+            Self::CapacityFixed => "capacity_fixed",
+            Self::WrongOwner { .. } => "wrong_owner",
+            Self::TooManyOutputs { .. } => "too_many_outputs",
+        }
+    }
+
+    /// The session's error behind it.
+    pub fn session(&self) -> Option<&Error> {
+        match self {
+            Self::Session(error) => Some(error),
+            Self::NoRoom(error) => Some(error),
+            _ => None,
         }
     }
 
@@ -65,6 +90,7 @@ impl ClientError {
             Self::NoRoom(_) => "ask for less; what was reserved before is kept".to_owned(),
             Self::TooManyOutputs { .. } => "call c7x_client_infer_n with a larger array".to_owned(),
             Self::WrongOwner { todo, .. } => (*todo).to_owned(),
+            Self::Closed => "open another one".to_owned(),
             Self::Arguments(_) => String::new(),
         }
     }

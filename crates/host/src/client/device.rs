@@ -1,6 +1,8 @@
 //! The device that the environment names, for programs that were written for a board.
 
-use crate::{Deadlines, Error, RpmsgOptions, Session, SessionOptions, SimOptions, rpmsg, simulated, standing};
+use crate::{
+    Deadlines, RpmsgOptions, Session, SessionOptions, SimOptions, carveout_from_environment, rpmsg, simulated, standing,
+};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -58,14 +60,17 @@ impl DeviceName {
     /// session's own runs.
     ///
     /// # Errors
-    /// The device cannot be reached or used.
-    pub fn open(&self, deadlines: Deadlines, program: Option<PathBuf>) -> Result<Session, Error> {
+    /// The device cannot be reached or used, or [`crate::CARVEOUT_VARIABLE`] holds no address.
+    pub fn open(&self, deadlines: Deadlines, program: Option<PathBuf>) -> Result<Session, ClientError> {
         let options = SessionOptions { deadlines };
         Ok(match self {
             Self::Own => Session::open(simulated(SimOptions { program, ..SimOptions::default() })?, options)?,
             Self::Standing(socket) => Session::open(standing(socket, None)?, options)?,
             Self::Rpmsg(address) => {
                 let mut board = RpmsgOptions::default();
+                if let Some(carveout) = carveout_from_environment().map_err(ClientError::Arguments)? {
+                    board.carveout = carveout;
+                }
                 if let Some(address) = address {
                     board.address.clone_from(address);
                 }

@@ -13,7 +13,7 @@ pub use codes::{ClientError, strerror};
 pub use device::{DEVICE_VARIABLE, DeviceName, TIMEOUT_VARIABLE, deadlines};
 
 use crate::session::RawCall;
-use crate::{DeviceStatus, Error, IoSizes, Model, Module, ModuleText, Outputs, Pong, Session, Traffic};
+use crate::{DeviceStatus, Error, IoSizes, Model, Module, ModuleText, Outputs, Place, Pong, Session, Traffic};
 use outboard_tensor::{DType, Shape};
 use outboard_wire::{KvLayout, MAX_INPUTS};
 use pieces::Pieces;
@@ -140,6 +140,11 @@ impl Client {
         Ok(handle)
     }
 
+    /// A module that this client loaded.
+    pub fn module(&self, handle: u32) -> Option<&Module> {
+        self.modules.get(&handle)
+    }
+
     /// What a person should know about the load of a module.
     pub fn warnings(&self, handle: u32) -> &[String] {
         self.modules.get(&handle).map(Module::warnings).unwrap_or_default()
@@ -252,6 +257,11 @@ impl Client {
         let ((start, _), offset) = place.ok_or_else(unknown)?;
         self.pieces.add(offset..offset.saturating_add(bytes.max(1)), buffer);
         Ok((start.wrapping_add(offset), offset))
+    }
+
+    /// Where a range of the input window lies, for holders who outlive the client; `None` when it has no such range.
+    pub fn input_place(&self, offset: usize, len: usize) -> Option<Place> {
+        self.session.input_place(offset, len)
     }
 
     /// Gives a buffer made by [`Client::create_input`] to the device: what was written to it is synchronised, calls take it, and it

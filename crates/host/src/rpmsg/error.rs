@@ -164,7 +164,8 @@ impl RpmsgError {
             Self::OutsideCarveout { .. } => (
                 "OB0337",
                 "outside_carveout",
-                "name the board this is: --board am67a-evm (8 GB) or --board beagley-ai (4 GB)",
+                "name the board this is: --board am67a-evm (8 GB) or --board beagley-ai (4 GB); for programs without that option, \
+                 OUTBOARD_CARVEOUT=0x8A0000000",
             ),
             Self::Sync { .. } => (
                 "OB0338",

@@ -26,6 +26,9 @@ use std::time::{Duration, Instant};
 
 /// Device-tree name of the C7x of the boards Outboard knows.
 pub const C7X: &str = "7e000000.dsp";
+/// Environment variable with the physical address of the shared carveout, decimal or with 0x, for boards that have it elsewhere than
+/// the one with 8 GB.
+pub const CARVEOUT_VARIABLE: &str = "OUTBOARD_CARVEOUT";
 /// Longest time between two looks at the state of the remote processor.
 const SLICE: Duration = Duration::from_millis(200);
 /// Pause between two looks for a service that has not announced itself.
@@ -64,6 +67,36 @@ impl Default for RpmsgOptions {
             carveout: 0x9_0000_0000,
         }
     }
+}
+
+impl RpmsgOptions {
+    /// Reads the physical address of a carveout: decimal, or hexadecimal with 0x; a multiple of a page.
+    ///
+    /// # Errors
+    /// It is none; the text says what one looks like.
+    pub fn parse_carveout(text: &str) -> Result<u64, String> {
+        let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        };
+        number.filter(|address| address.is_multiple_of(4096)).ok_or_else(|| {
+            format!(
+                "{CARVEOUT_VARIABLE}: `{text}` is no physical address of a carveout, such as 0x900000000 (8 GB board) or \
+                 0x8A0000000 (BeagleY-AI)"
+            )
+        })
+    }
+}
+
+/// The physical address of the carveout that [`CARVEOUT_VARIABLE`] names; `None` without it.
+///
+/// # Errors
+/// The variable holds no number, or one that is no multiple of a page.
+pub fn carveout_from_environment() -> Result<Option<u64>, String> {
+    std::env::var_os(CARVEOUT_VARIABLE)
+        .filter(|text| !text.is_empty())
+        .map(|text| RpmsgOptions::parse_carveout(&text.to_string_lossy()))
+        .transpose()
 }
 
 /// The way to the device of a board. The endpoint is made when the session starts.

@@ -134,3 +134,12 @@ fn the_end_of_the_log_is_read_without_its_padding() {
     assert_eq!(board.options().trace(4), "two\n");
     assert_eq!(Folder::new("nolog").options().trace(4), "");
 }
+
+#[test]
+fn the_address_of_the_carveout_is_a_number_of_either_base_or_refused() {
+    assert_eq!(RpmsgOptions::parse_carveout("0x8A0000000"), Ok(0x8_A000_0000));
+    assert_eq!(RpmsgOptions::parse_carveout("38654705664"), Ok(0x9_0000_0000));
+    for wrong in ["8A0000000", "0x", "beagley-ai", "-1", "0x900000001"] {
+        assert!(RpmsgOptions::parse_carveout(wrong).unwrap_err().contains(wrong), "{wrong}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::run::Completed;
-use crate::{Buffer, Error, Host, ModuleText};
+use crate::{Buffer, Error, Host, ModuleText, Place};
 use outboard_tensor::{DType, Shape, Tensor, TensorView};
 use outboard_wire::{MAX_DIMS, MAX_INPUTS, TensorDesc};
 use std::sync::atomic::Ordering;
@@ -73,6 +73,12 @@ impl Outputs<'_> {
     pub fn address(&self, position: usize) -> Option<*mut u8> {
         let output = self.outputs.get(position)?;
         Some(self.session.buffers.output.host()?.as_ptr().wrapping_add(output.offset))
+    }
+
+    /// As [`Outputs::address`], for holders who outlive the session.
+    pub fn place(&self, position: usize) -> Option<Place> {
+        let output = self.outputs.get(position)?;
+        self.session.buffers.output.host()?.place(output.offset, output.len).ok()
     }
 
     /// Cycles of the device clock that the module ran.

@@ -6,7 +6,7 @@
 use super::run::Call;
 use super::{Outputs, Session};
 use crate::module::descriptor_region;
-use crate::{Error, Module};
+use crate::{Error, Module, Place};
 use outboard_wire::{InferFlags, MAX_DIMS, MAX_INPUTS, TensorDesc, round64};
 
 /// Where the data of an input is.
@@ -79,6 +79,11 @@ impl Session {
     /// As [`Session::input_window`], for a caller who is going to write there at any time.
     pub(crate) fn expose_input_window(&mut self) -> Option<(*mut u8, usize)> {
         self.buffers.input.writable().map(|window| (window.expose(), window.len()))
+    }
+
+    /// Where a range of the input window lies; `None` when it has no such range.
+    pub(crate) fn input_place(&self, offset: usize, len: usize) -> Option<Place> {
+        self.buffers.input.host()?.place(offset, len).ok()
     }
 
     /// Address in this process and size of the output window; `None` before there is one.
