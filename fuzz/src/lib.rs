@@ -5,6 +5,7 @@
 
 pub mod device;
 pub mod elf;
+pub mod host;
 pub mod images;
 pub mod load;
 pub mod mutate;
@@ -21,12 +22,13 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "elf", run: elf::run },
     Target { name: "load", run: load::run },
     Target { name: "weights", run: device::weights },
     Target { name: "io_meta", run: device::io_meta },
     Target { name: "service", run: device::service },
+    Target { name: "host", run: host::run },
     Target { name: "pi", run: images::pi },
     Target { name: "prelink", run: images::prelink },
     Target { name: "ucpl", run: images::ucpl },

@@ -1,18 +1,16 @@
 //! A device for tests: a thread that answers as it is told, well or badly.
 
+use crate::echo::{Echo, Request, kind};
+use crate::in_process::DeviceMemory;
 use crate::lost::LossCause;
 use crate::shared::{Peer, SharedMemory};
-use crate::{Error, Session, SessionOptions, Transport};
+use crate::{Error, IoSizes, Session, SessionOptions, Transport};
 use outboard_shm::{CrashRecord, DeviceState, MESSAGE_BYTES, Mapping, Object, Port, Received, Side, WaitPolicy};
-use outboard_wire::{
-    DynLoadReply, Header, Infer, InferHeader, InferLarge, InferReply, MapWindow, MessageType, PingReply, PrintfHeader,
-    SetPrintfBuf, SharedMap, Status, StatusReply, TensorDesc, Version, round64,
-};
+use outboard_wire::{Header, InferReply, MapWindow, MessageType, SharedMap};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use zerocopy::{FromBytes, IntoBytes};
 
 /// What the device does with a message.
 pub(crate) enum Reaction {
@@ -43,12 +41,7 @@ pub(crate) type Script = dyn FnMut(&mut FakeDevice, MessageType, &[u8]) -> React
 pub(crate) struct FakeDevice {
     pub(crate) memory: Mapping,
     pub(crate) control: Mapping,
-    /// What DYN_LOAD answers about I/O: input bytes, output bytes, inputs, outputs.
-    pub(crate) io: (u64, u64, u32, u32),
-    /// The printf buffer it was told.
-    pub(crate) printf: MapWindow,
-    handles: u32,
-    jobs: u32,
+    echo: Echo,
 }
 
 /// What a test keeps: the messages that arrived, in order.
@@ -69,10 +62,6 @@ impl Seen {
     }
 }
 
-fn kind(message: &[u8]) -> Option<MessageType> {
-    Header::parse(message).ok().and_then(|header| MessageType::from_code(header.kind.get()))
-}
-
 pub(crate) fn seq(message: &[u8]) -> u32 {
     Header::parse(message).unwrap().seq.get()
 }
@@ -83,116 +72,35 @@ pub(crate) fn at(address: u64) -> usize {
 }
 
 impl FakeDevice {
-    /// Prints as a device does.
-    pub(crate) fn print(&self, text: &[u8], dropped: u32) {
-        let size = u32::try_from(self.printf.size).unwrap();
-        let mut header = PrintfHeader::empty(size).unwrap();
-        header.wr_index = u32::try_from(text.len()).unwrap().into();
-        header.dropped = dropped.into();
-        self.memory.write(at(self.printf.base), header.as_bytes()).unwrap();
-        self.memory.write(at(self.printf.base) + 16, text).unwrap();
+    /// The printf buffer it was told.
+    pub(crate) fn printf(&self) -> MapWindow {
+        self.echo.printf
     }
 
-    /// The descriptors of an inference and its windows.
-    pub(crate) fn request(&self, message: &[u8]) -> (Vec<TensorDesc>, MapWindow, MapWindow) {
-        if kind(message) == Some(MessageType::Infer) {
-            let fixed = InferHeader::parse(message).unwrap();
-            let inputs = Infer::descriptors(message, fixed.num_inputs.get() as usize).unwrap().to_vec();
-            return (inputs, fixed.input_window(), fixed.result_window());
-        }
-        let large = InferLarge::parse(message).unwrap();
-        let mut inputs = vec![TensorDesc::default(); large.num_inputs.get() as usize];
-        self.memory.read(at(large.descs_addr.get()), inputs.as_mut_bytes()).unwrap();
-        (inputs, large.input_window(), large.result_window())
+    /// Prints as a device does.
+    pub(crate) fn print(&self, text: &[u8], dropped: u32) {
+        self.echo.print(DeviceMemory::new(&self.memory), text, dropped).unwrap();
+    }
+
+    /// The result window of an inference.
+    pub(crate) fn result_window(&self, message: &[u8]) -> MapWindow {
+        Request::read(message, DeviceMemory::new(&self.memory)).unwrap().result
     }
 
     /// An inference that gives every input back.
     pub(crate) fn echo(&mut self, message: &[u8]) -> InferReply {
-        let (inputs, _, window) = self.request(message);
-        self.jobs += 1;
-        let mut reply = InferReply::new(seq(message), Status::Success);
-        let mut outputs = Vec::new();
-        let mut next = window.base;
-        for (index, input) in inputs.iter().enumerate() {
-            let mut bytes = vec![0; usize::try_from(input.data_size.get()).unwrap()];
-            self.memory.read(at(input.data_addr.get()), &mut bytes).unwrap();
-            let end = next + bytes.len() as u64;
-            if end > window.base + window.size {
-                let needed: u64 = inputs.iter().map(|input| round64(input.data_size.get()).unwrap()).sum();
-                let mut refused = InferReply::new(seq(message), Status::Size);
-                refused.fixed.result_required = needed.into();
-                return refused;
-            }
-            self.memory.write(at(next), &bytes).unwrap();
-            let mut output = TensorDesc { data_addr: next.into(), ..*input };
-            output.reserved = i32::try_from(index).unwrap().into();
-            outputs.push(output);
-            next += round64(bytes.len() as u64).unwrap();
-        }
-        reply.fixed.cycles = 1234.into();
-        reply.fixed.num_outputs = u32::try_from(outputs.len()).unwrap().into();
-        if outputs.len() > 5 {
-            self.memory.write(at(next), outputs.as_bytes()).unwrap();
-            reply.fixed.descs_addr = next.into();
-            reply.fixed.descs_size = u32::try_from(outputs.len() * 80).unwrap().into();
-        } else {
-            reply.descriptors[..outputs.len()].copy_from_slice(&outputs);
-        }
-        reply
+        self.echo.infer(message, DeviceMemory::new(&self.memory)).unwrap()
     }
 
     fn behave(&mut self, message: &[u8]) -> Vec<u8> {
-        let Some(kind) = kind(message) else {
-            let mut bytes = [0; 16];
-            let len = message.len().min(16);
-            bytes[..len].copy_from_slice(&message[..len]);
-            let header = Header::read_from_bytes(&bytes).unwrap();
-            return Header::refusal(header.kind.get(), header.seq.get(), Status::Invalid).as_bytes().to_vec();
-        };
-        let seq = seq(message);
-        let ok = |size| Header::reply(kind, seq, size, Status::Success);
-        match kind {
-            MessageType::Ping => PingReply::new(seq, Version::CURRENT, 5000).as_bytes().to_vec(),
-            MessageType::GetStatus => StatusReply {
-                header: ok(32),
-                version: Version::CURRENT.0.into(),
-                uptime_ms: 7.into(),
-                jobs_completed: self.jobs.into(),
-                jobs_failed: 0.into(),
-            }
-            .as_bytes()
-            .to_vec(),
-            MessageType::SetPrintfBuf => {
-                let request = SetPrintfBuf::parse(message).unwrap();
-                self.printf = MapWindow { base: request.printf_dsp_addr.get(), size: request.printf_size.get().into() };
-                self.print(b"", 0);
-                ok(16).as_bytes().to_vec()
-            }
-            MessageType::DynLoad => {
-                self.handles += 1;
-                let (input, output, num_inputs, num_outputs) = self.io;
-                DynLoadReply {
-                    header: ok(68),
-                    module_handle: self.handles.into(),
-                    io_input_bytes: input.into(),
-                    io_output_bytes: output.into(),
-                    io_num_inputs: num_inputs.into(),
-                    io_num_outputs: num_outputs.into(),
-                    ..DynLoadReply::default()
-                }
-                .as_bytes()
-                .to_vec()
-            }
-            MessageType::Infer | MessageType::InferLarge => self.echo(message).seal().to_vec(),
-            _ => ok(16).as_bytes().to_vec(),
-        }
+        self.echo.reply(message, DeviceMemory::new(&self.memory))
     }
 }
 
 /// A peer that is a thread.
 pub(crate) struct Thread {
     script: Arc<Mutex<Box<Script>>>,
-    io: (u64, u64, u32, u32),
+    io: IoSizes,
     seen: Seen,
     running: Option<(JoinHandle<()>, Port)>,
 }
@@ -213,10 +121,7 @@ impl Peer for Thread {
         let mut device = FakeDevice {
             memory: Mapping::of(&copy(carveout))?,
             control: Mapping::of(&control)?,
-            io: self.io,
-            printf: MapWindow::default(),
-            handles: 0,
-            jobs: 0,
+            echo: Echo::declaring(self.io),
         };
         let ours = Port::open(&control, Side::Device)?;
         let (script, seen) = (Arc::clone(&self.script), self.seen.clone());
@@ -282,6 +187,8 @@ pub(crate) fn transport(
 ) -> (impl Transport + 'static, Seen) {
     let seen = Seen::default();
     let script: Box<Script> = Box::new(script);
+    let (input_bytes, output_bytes, num_inputs, num_outputs) = io;
+    let io = IoSizes { input_bytes, output_bytes, num_inputs, num_outputs, exact: false };
     let peer = Thread { script: Arc::new(Mutex::new(script)), io, seen: seen.clone(), running: None };
     (SharedMemory::new(peer).unwrap(), seen)
 }

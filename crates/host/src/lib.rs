@@ -27,9 +27,11 @@ mod arena;
 mod buffer;
 mod carveout;
 pub mod client;
+mod echo;
 mod error;
 #[cfg(test)]
 mod fake;
+mod in_process;
 mod lost;
 mod manifest;
 mod module;
@@ -44,7 +46,9 @@ mod transport;
 
 pub use arena::Room;
 pub use buffer::{Buffer, Device, Host, Owner, Place, Refused};
+pub use echo::Echo;
 pub use error::{Error, ErrorClass};
+pub use in_process::{Answer, DeviceMemory, Responder, in_process};
 pub use lost::{CrashSite, DeviceLost, Loss, LossCause};
 pub use manifest::{Cache, Manifest, TensorSpec};
 pub use module::{IoSizes, Module};

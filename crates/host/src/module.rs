@@ -6,7 +6,7 @@ use outboard_wire::{MAX_INPUTS, TensorDesc, round64};
 use std::path::PathBuf;
 
 /// I/O sizes that a module declares (`tvm_dsp_io_meta`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoSizes {
     /// Capacity the input window needs, descriptors included.
     pub input_bytes: u64,

@@ -135,7 +135,7 @@ fn a_declaration_beyond_the_carveout_is_a_warning_and_only_calls_that_need_it_ar
         if kind != MessageType::Infer {
             return Reaction::Behave;
         }
-        let (_, _, result) = device.request(message);
+        let result = device.result_window(message);
         let mut reply = InferReply::new(fake::seq(message), Status::Size);
         reply.fixed.result_required = needed.into();
         if result.size < needed { Reaction::reply(reply.seal()) } else { Reaction::Behave }

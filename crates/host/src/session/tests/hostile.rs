@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 fn with_reply(change: impl Fn(&mut InferReply, u64) + Send + 'static) -> Result<usize, Error> {
     let (mut session, _) = session((0, 0, 0, 0), move |device, kind, message| match kind {
         MessageType::Infer => {
-            let (_, _, window) = device.request(message);
+            let window = device.result_window(message);
             let mut reply = device.echo(message);
             change(&mut reply, window.base);
             Reaction::reply(reply.as_bytes())
@@ -184,7 +184,7 @@ fn p15_text_lengths_beyond_the_buffer_are_no_text_and_dropped_bytes_are_counted(
                 device.print(b"hello", dropped);
                 let mut header = PrintfHeader::empty(0x1_0000).unwrap();
                 (header.wr_index, header.dropped) = (written.into(), dropped.into());
-                device.memory.write(at(device.printf.base), header.as_bytes()).unwrap();
+                device.memory.write(at(device.printf().base), header.as_bytes()).unwrap();
                 let mut reply = device.echo(message);
                 reply.fixed.printf_size = announced.into();
                 Reaction::reply(reply.seal())
