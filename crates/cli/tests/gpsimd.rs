@@ -345,6 +345,56 @@ fn a_damaged_container_is_refused_with_the_originals_result() {
     assert_eq!(code(&none), 1);
 }
 
+#[test]
+fn f17_check_finds_each_limit_of_custom_operations_that_a_model_exceeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let judge = |file: &str, profile: &str| {
+        let ran = outboard(at, &["check", file, "--profile", profile, "--json"]);
+        let page = json(&ran);
+        let messages: Vec<String> = page["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|finding| format!("{} {}", finding["code"].as_str().unwrap(), finding["message"].as_str().unwrap()))
+            .collect();
+        assert_eq!(code(&ran), if messages.is_empty() { 0 } else { 3 }, "{}", stderr(&ran));
+        messages
+    };
+    model(&folder, "model");
+    assert_eq!(code(&outboard(at, &["neff", "pack", "model", "-o", "m.neff"])), 0);
+    assert_eq!(judge("m.neff", "customop"), Vec::<String>::new());
+    assert_eq!(judge("model/ucode_lib.json", "neuron-customop"), Vec::<String>::new());
+    let library = |name: &str, functions: usize| {
+        let functions: Vec<String> =
+            (0..functions).map(|id| format!(r#"{{"name":"f{id}","opcode":133,"sub_opcode":{id}}}"#)).collect();
+        let functions = functions.join(",");
+        format!(r#"{{"library":"{name}","ulib_to_ucode_version":"1.21.1.0","functions":[{functions}]}}"#)
+    };
+    let each = |text: String, expected: &str| {
+        write(&folder, "ucode_lib.json", text.as_bytes());
+        let found = judge("ucode_lib.json", "customop");
+        assert!(found.len() == 1 && found[0].starts_with("OB0652 ") && found[0].contains(expected), "{found:?}");
+    };
+    each(format!("[{}]", library("a.so", 11)), "has 11 functions, at most 10");
+    each(format!("[{},{}]", library("a.so", 1), library("b.so", 1)), "one custom-op library");
+    each(format!("[{}]", library("libbuiltin.so", 1)), "reserved");
+    let def = |shape: &str| {
+        format!(r#"{{"name":"g","var":{{"y":{{"var_id":0,"type":"output","framework_shape":{shape}}}}}}}"#)
+    };
+    each(def("[1,1,1,1,1,1,1,1,1]"), "9 dimensions");
+    each(def("[65536]"), "65535");
+    let image = twins::image("cayman_1").unwrap();
+    write(&folder, "image.elf", &image);
+    assert_eq!(judge("image.elf", "gpsimd"), Vec::<String>::new());
+    let mut broken = image;
+    broken[0x34 + 20..0x34 + 24].copy_from_slice(&0x8001_u32.to_le_bytes());
+    write(&folder, "image.elf", &broken);
+    assert!(judge("image.elf", "gpsimd").iter().any(|finding| finding.starts_with("OB0607 ")));
+    assert!(judge("m.neff", "gpsimd")[0].contains("--profile customop"));
+    assert!(judge("image.elf", "customop")[0].contains("pass a container"));
+}
+
 /// A kernel, its entry point and a word of zeroed memory that it counts in.
 const KERNEL: &str = "
     .text

@@ -105,8 +105,19 @@ fn gates_are_walked_in_order_with_the_original_numbers() {
     Neff::parse(&file).unwrap();
 }
 
+// linux-npu-driver#28: a newer minor version is read, a newer major one is refused with the side to update.
 #[test]
-fn features_beyond_the_mask_are_named_and_the_highest_bit_is_not_tested() {
+fn f8_a_newer_minor_version_is_read_and_a_newer_major_one_names_the_side_to_update() {
+    Neff::parse(&with(0x20, &[99])).unwrap();
+    let error = refused(&with(0x18, &[3]));
+    let text = error.to_string();
+    assert!(text.contains("version 3.") && text.contains("range 0.x-2.x"), "{text}");
+    assert!(text.contains("update the runtime side, or compile for an older runtime"), "{text}");
+    assert_eq!((error.code(), error.name()), (10, "NRT_UNSUPPORTED_NEFF_VERSION"));
+}
+
+#[test]
+fn f13_features_beyond_the_mask_are_named_and_the_highest_bit_is_not_tested() {
     let bits = |bits: u64| with(0x220, &bits.to_le_bytes());
     for allowed in [0, 8, SUPPORTED_FEATURES, 1 << 63] {
         Neff::parse(&bits(allowed)).unwrap();

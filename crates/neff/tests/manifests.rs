@@ -215,7 +215,7 @@ fn a_model_for_another_generation_is_refused_unless_legacy_models_are_allowed() 
 }
 
 #[test]
-fn a_member_that_is_named_and_not_there_is_the_error() {
+fn f14_a_member_that_is_named_and_not_there_is_the_error() {
     // Report F14: a model without its library.
     for name in ["libop.so", "sg00/w.npy", "sg00/pool.bin", "ucode_lib.json", "sg00/def.json"] {
         let members: Vec<_> = model().into_iter().filter(|member| member.0 != name).collect();
@@ -226,7 +226,7 @@ fn a_member_that_is_named_and_not_there_is_the_error() {
 }
 
 #[test]
-fn a_failure_is_not_remembered() {
+fn f15_a_failure_is_not_remembered() {
     // Report F15: the same call succeeds when the file is repaired.
     let members: Vec<_> = model().into_iter().filter(|member| member.0 != "libop.so").collect();
     assert!(verify(&packed(&members), runtime()).is_err());
@@ -249,7 +249,7 @@ fn members_are_what_their_names_say() {
 }
 
 #[test]
-fn the_documented_limits_of_custom_operations_are_found_one_by_one() {
+fn f17_the_documented_limits_of_custom_operations_are_found_one_by_one() {
     // Report F17: functions, libraries, the reserved name, dimensions.
     let functions: Vec<String> =
         (0..11).map(|index| format!(r#"{{"name":"f{index}","opcode":133,"sub_opcode":{index}}}"#)).collect();

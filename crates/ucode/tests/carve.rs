@@ -146,7 +146,7 @@ fn each_core_kind_gets_its_own_image() {
 }
 
 #[test]
-fn every_result_code_of_the_registry_is_reached() {
+fn f1_an_absent_table_or_getter_is_a_result_code_of_the_registry_and_every_code_is_reached() {
     let file = twins::host_library();
     let cayman = cores::find("cayman").unwrap();
     let code = |file: &[u8], core: &cores::CoreKind, flavor, library| {

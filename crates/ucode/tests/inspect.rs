@@ -175,7 +175,7 @@ fn each_fault_of_an_image_gets_its_note() {
 }
 
 #[test]
-fn a_literal_outside_of_the_text_is_reported_before_loading() {
+fn a8_a_literal_outside_of_the_text_is_reported_before_loading() {
     // Report A8: the linker moved the literals; an l32r of the entry point now reads far before the text.
     let notes = notes(&[(0x100 + 0x5613, &[0x21, 0x00, 0x80])]);
     let (code, message) = &notes[0];
@@ -184,7 +184,7 @@ fn a_literal_outside_of_the_text_is_reported_before_loading() {
 }
 
 #[test]
-fn hints_and_differences_of_objects_are_counted_as_ignorable() {
+fn a10_hints_and_differences_of_objects_are_counted_as_ignorable() {
     // Report A10: types 57 to 62, and the hints.
     let file = object(&[20, 1, 11, 12, 17, 18, 19, 57, 58, 59, 60, 61, 62, 21, 50, 200]);
     let Report::Object(report) = inspect(&file).unwrap() else { panic!("an object") };
@@ -266,7 +266,7 @@ fn the_fixed_load_libraries_have_the_documented_shape_and_differ_only_in_address
 }
 
 #[test]
-fn sizes_near_the_end_of_the_address_space_are_refused_without_allocation() {
+fn c5_sizes_near_the_end_of_the_address_space_are_refused_without_allocation() {
     // Report C5: section and segment sizes of 4 GiB.
     let file = twins::image("cayman_0").unwrap();
     for header in (0x9ce8..file.len()).step_by(40) {

@@ -242,7 +242,7 @@ fn compatible_skips_a_word_outside_of_the_windows_and_says_so() {
 }
 
 #[test]
-fn status_8_is_an_instruction_that_takes_no_half_and_its_neighbours_stay() {
+fn a6_status_8_is_an_instruction_that_takes_no_half_and_its_neighbours_stay() {
     // j, call8, beqz, l32i, entry: none takes half an address.
     for bytes in [[0x06, 0, 0], [0x25, 0, 0], [0x16, 0x02, 0], [0x22, 0x22, 0], [0x36, 0x41, 0]] {
         let file = with_first_instruction(&bytes);
@@ -333,7 +333,7 @@ fn another_machine_and_a_cut_file_are_refused_with_numbers_of_our_own() {
 }
 
 #[test]
-fn a_half_without_the_other_half_names_the_missing_type() {
+fn a13_a_half_without_the_other_half_names_the_missing_type() {
     // Report A13: the low half is gone, then the high half.
     for (entry, missing) in [(1, "R_XTENSA_SLOT*_OP"), (0, "R_XTENSA_SLOT*_ALT")] {
         let mut file = image();
@@ -347,7 +347,7 @@ fn a_half_without_the_other_half_names_the_missing_type() {
 }
 
 #[test]
-fn a_word_and_an_addend_are_added_and_reported() {
+fn a7_a_word_and_an_addend_are_added_and_reported() {
     // Report A7: an addend in place and one in the table.
     let mut file = image();
     put(&mut file, RELA, 0x0200_0380 + 4);
@@ -363,7 +363,7 @@ fn a_word_and_an_addend_are_added_and_reported() {
 }
 
 #[test]
-fn three_low_halves_with_addends_are_all_right() {
+fn a4_three_low_halves_with_addends_are_all_right() {
     // Report A4: only the first entry of a table was right, and addends were ignored.
     let image = strict(&image()).unwrap();
     let low = |at: usize| u16::from_le_bytes([image.code()[at + 1], image.code()[at + 2]]);

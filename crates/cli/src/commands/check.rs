@@ -1,14 +1,17 @@
-//! `outboard check FILE`: judge a module or firmware before it meets a board.
+//! `outboard check FILE`: judge a module, a firmware or a device image before it meets a board.
 
 use super::exports::offered;
 use super::read_file;
 use crate::report::{self, Failure};
-use outboard_link::check::{CheckReport, CheckRequest, Profile, check};
+use outboard_link::check::{CheckReport, CheckRequest, Profile, Severity, check};
 use outboard_link::export_sets::ExportSets;
 use outboard_link::target::Target;
+use outboard_neff::check::{custom_ops, image};
+use outboard_ucode::cores;
+use serde_json::json;
 use std::path::PathBuf;
 
-/// Judge a module or a firmware before it meets a board.
+/// Judge a module, a firmware or a device image before it meets a board.
 ///
 /// Every finding has a code (outboard explain CODE prints its page), a place and a fix. The file is also loaded into memory of this
 /// program, at a board's addresses, and what a loader refuses is a finding. The exit code is 3 when there is an error.
@@ -17,7 +20,9 @@ use std::path::PathBuf;
 Examples:
   outboard check lib0.out
   outboard check lib0.out --exports seed --json
-  outboard check firmware.elf --profile remoteproc")]
+  outboard check firmware.elf --profile remoteproc
+  outboard check kernels.elf --profile gpsimd --core-kind mariana
+  outboard check model.neff --profile customop")]
 pub(crate) struct Args {
     /// The file.
     file: PathBuf,
@@ -31,6 +36,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SET|FILE")]
     exports: Option<String>,
 
+    /// The core that a GPSIMD image is for [default: cayman].
+    #[arg(long, value_name = "KIND")]
+    core_kind: Option<String>,
+
     /// Print JSON on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -42,16 +51,27 @@ enum ProfileName {
     C7x,
     /// A firmware that Linux' remoteproc starts.
     Remoteproc,
+    /// A device image for a GPSIMD core.
+    Gpsimd,
+    /// A NEFF container, ucode_lib.json or def.json with custom operations.
+    #[value(alias = "neuron-customop")]
+    Customop,
 }
 
 pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     let file = read_file(&args.file)?;
+    if args.core_kind.is_some() && args.profile != ProfileName::Gpsimd {
+        return Err(Failure::usage("--core-kind is for --profile gpsimd", "leave it out"));
+    }
     let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy().into_owned();
+    if matches!(args.profile, ProfileName::Gpsimd | ProfileName::Customop) {
+        return gpsimd(args, &name, &file);
+    }
     let (target, sets) = (Target::am67a(), ExportSets::builtin());
     let exports = offered(args.exports.as_deref(), &file, &sets)?;
     let profile = match args.profile {
-        ProfileName::C7x => Profile::C7x,
         ProfileName::Remoteproc => Profile::Remoteproc,
+        _ => Profile::C7x,
     };
     let request = CheckRequest { file: &file, name: &name, profile, target: &target, exports: &exports, sets: &sets };
     let judged = check(&request);
@@ -61,6 +81,28 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
         report::print(&text(&name, &judged))?;
     }
     if judged.errors == 0 { Ok(()) } else { Err(Failure::judged()) }
+}
+
+/// Judges files of GPSIMD devices.
+fn gpsimd(args: &Args, name: &str, file: &[u8]) -> Result<(), Failure> {
+    let core = cores::find(args.core_kind.as_deref().unwrap_or("cayman"));
+    let core = core.map_err(|error| Failure::usage(error.to_string(), "name one of these"))?;
+    let (profile, findings) = match args.profile {
+        ProfileName::Gpsimd => ("gpsimd", image(name, file, core)),
+        _ => ("customop", custom_ops(name, file)),
+    };
+    let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    if args.json {
+        let status = if errors == 0 { "ok" } else { "error" };
+        report::result(&json!({
+            "status": status, "profile": profile, "errors": errors, "warnings": warnings, "findings": findings,
+        }))?;
+    } else {
+        let page: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
+        report::print(&format!("{page}{name}: {errors} error(s), {warnings} warning(s)\n"))?;
+    }
+    if errors == 0 { Ok(()) } else { Err(Failure::judged()) }
 }
 
 /// The judgement as a person reads it.
