@@ -29,6 +29,8 @@ pub(crate) struct Failure {
 
 /// The request is wrong.
 const REQUEST: u8 = 1;
+/// The device failed.
+const DEVICE: u8 = 2;
 /// The file was judged bad.
 const JUDGED: u8 = 3;
 
@@ -113,6 +115,16 @@ impl Failure {
     /// A file that was judged bad, with the code of its page.
     pub(crate) fn refused(code: &'static str, kind: &'static str, message: String) -> Self {
         Self { exit: JUDGED, ..Self::request(code, kind, message, format!("`outboard explain {code}` tells more")) }
+    }
+
+    /// A device that failed, with the code of its page.
+    pub(crate) fn device(code: &'static str, kind: &'static str, message: String) -> Self {
+        Self { exit: DEVICE, ..Self::refused(code, kind, message) }
+    }
+
+    /// A request that is wrong, with the code of its page.
+    pub(crate) fn request_of(code: &'static str, kind: &'static str, message: String) -> Self {
+        Self { exit: REQUEST, ..Self::refused(code, kind, message) }
     }
 
     /// The same failure with something that a program may want to know.

@@ -16,6 +16,7 @@ mod inputs;
 mod inspect;
 mod link;
 mod neff;
+mod op;
 mod ping;
 mod prelink;
 mod resident;
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Resident(resident::Args),
     Neff(neff::Args),
     Link(link::Args),
+    Op(op::Args),
     Bench(bench::Args),
     Disasm(xtensa::DisasmArgs),
     Asm(xtensa::AsmArgs),
@@ -84,6 +86,7 @@ impl Command {
             Self::Resident(args) => args.json,
             Self::Neff(args) => args.wants_json(),
             Self::Link(args) => args.json,
+            Self::Op(args) => args.wants_json(),
             Self::Bench(args) => args.wants_json(),
             Self::Disasm(args) => args.json,
             Self::Devices(args) => args.json,
@@ -117,6 +120,7 @@ pub(crate) fn execute(command: Command, matches: &ArgMatches) -> Result<(), Fail
         Command::Resident(args) => resident::execute(&args),
         Command::Neff(args) => neff::execute(&args),
         Command::Link(args) => link::execute(&args),
+        Command::Op(args) => op::execute(&args),
         Command::Bench(args) => bench::execute(&args, matches.subcommand_matches("bench")),
         Command::Disasm(args) => xtensa::disasm(&args),
         Command::Asm(args) => xtensa::asm(&args),

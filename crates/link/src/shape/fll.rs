@@ -65,7 +65,9 @@ pub fn layout(options: &FllOptions, base: u32, size: u32) -> Layout {
     }
     let rodata = [".rodata", ".rodata.*", ".gcc_except_table*"];
     layout.section(OutputSection::new(".rodata", REGION, &rodata).align(64));
-    layout.section(OutputSection::new(".data", REGION, &[".data", ".data.*", ".sdata", ".sdata.*"]).align(64));
+    // Rows for a kernel table are data here: nothing on the device looks for the table of a fixed-load library.
+    let data = [".data", ".data.*", ".sdata", ".sdata.*", super::KERNEL_SECTION, ".kernel_info_table"];
+    layout.section(OutputSection::new(".data", REGION, &data).align(64));
     layout.section(super::bss(REGION).align(64));
     layout
         .symbol("__ctors_start", Value::Start(".ctors".into()))

@@ -119,12 +119,12 @@ pub fn encode_chain(function_id: u8, outputs: &[Arg], inputs: &[Arg], count: Pay
         .collect()
 }
 
-/// Splits a stream into instructions.
+/// The instructions of a stream.
 ///
 /// # Errors
 ///
-/// [`ChainError::Partial`].
-fn slots(stream: &[u8]) -> Result<&[Slot], ChainError> {
+/// [`ChainError::Partial`]: the stream does not end with a whole instruction.
+pub fn slots(stream: &[u8]) -> Result<&[Slot], ChainError> {
     let (slots, rest) = stream.as_chunks::<SLOT>();
     if rest.is_empty() { Ok(slots) } else { Err(ChainError::Partial { rest: rest.len() }) }
 }

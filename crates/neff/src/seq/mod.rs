@@ -16,7 +16,7 @@ mod instruction;
 mod report;
 
 pub use arg::{ARG_TENSOR, ArgTensor, ElementType, Location, Shape, Storage};
-pub use chain::{Chain, ChainError, LoadRecordsError, PayloadCount, chain, chains, encode_chain, load_records};
+pub use chain::{Chain, ChainError, LoadRecordsError, PayloadCount, chain, chains, encode_chain, load_records, slots};
 pub use instruction::{
     Arg, Completion, CustomOpHeader, CustomOpPayload, DmaTrigger, ExtendedInst, Instruction, LoadPoolArgument,
     ModifyOp, ModifyPoolConfig, Scratch, TensorTensorArith, UNSET_FUNCTION,

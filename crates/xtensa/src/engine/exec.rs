@@ -125,7 +125,8 @@ impl<M: Memory> Machine<M> {
                 let shift = 31 - (op.imm & 31);
                 ar!(r) = ((ar!(s) << shift) as i32 >> shift) as u32;
             }
-            Op::Nop | Op::Memw | Op::Extw | Op::Esync | Op::Dsync | Op::Excw => {}
+            Op::Nop | Op::Esync | Op::Dsync | Op::Excw => {}
+            Op::Memw | Op::Extw => self.memory.barrier(),
             Op::Lsi => {
                 let value = self.load32(address!())?;
                 self.cpu.fr[usize::from(op.t & 15)] = value;

@@ -119,6 +119,10 @@ pub trait Memory {
         None
     }
 
+    /// MEMW and EXTW: stores before it become visible to everybody who shares this memory. Memory that holds stores back
+    /// must override this.
+    fn barrier(&mut self) {}
+
     /// Copies executable bytes from `address` on into `buffer`, as many as there are, and
     /// returns their number.
     ///

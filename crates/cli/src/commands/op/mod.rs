@@ -1,0 +1,49 @@
+//! `outboard op`: GPSIMD custom operations on the simulated pool.
+
+mod run;
+mod show;
+
+use crate::report::Failure;
+use clap::Subcommand;
+use outboard_gpsimd::Error;
+
+/// Run GPSIMD custom operations
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+}
+
+impl Args {
+    pub(crate) fn wants_json(&self) -> bool {
+        let Command::Run(args) = &self.command;
+        args.json
+    }
+}
+
+pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
+    let Command::Run(args) = &args.command;
+    run::execute(args)
+}
+
+/// What a program may want to know about an error: the place of a fault.
+fn failure(error: &Error) -> Failure {
+    let kind = match error {
+        Error::Device(_) => "device_fault",
+        _ => "operation",
+    };
+    let failure = if error.is_device() {
+        Failure::device(error.explain(), kind, error.to_string())
+    } else {
+        Failure::request_of(error.explain(), kind, error.to_string())
+    };
+    match error {
+        Error::Device(fault) => show::fault(failure, fault),
+        _ => failure,
+    }
+}
