@@ -4,6 +4,7 @@
 //! there is nothing left to do.
 
 mod demo;
+mod device;
 mod fuzz;
 mod onnx;
 mod python;
@@ -46,6 +47,13 @@ enum Command {
         #[command(flatten)]
         consent: setup::Consent,
     },
+    /// Build the programs for Xtensa devices: in Rust, C, C++ and assembler
+    ///
+    /// Prints the path of every image; `outboard xt run` and `qemu-xtensa` run them.
+    Device {
+        #[command(flatten)]
+        consent: setup::Consent,
+    },
     /// Feed mutated inputs to every parser
     Fuzz {
         /// Seconds for each target
@@ -76,6 +84,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo { files, offline, consent } => demo::run(&files, offline, &consent),
         Command::Test { miri, consent } => test::run(miri, &consent),
+        Command::Device { consent } => device::run(&consent),
         Command::Fuzz { seconds } => fuzz::run(seconds),
         Command::Onnx(arguments) => onnx::run(&arguments),
         Command::Twins { folder } => twins::run(&folder),

@@ -76,6 +76,17 @@ const LLVM_MC: Need = Need {
     packages: &["llvm-22"],
 };
 
+const CLANG_22: Need = Need {
+    what: "clang 22, which compiles C for Xtensa devices",
+    present: || exists("clang-22"),
+    packages: &["clang-22"],
+};
+const GCC_XTENSA: Need = Need {
+    what: "GCC for Xtensa, the other compiler of device code",
+    present: || exists("xtensa-lx106-elf-gcc"),
+    packages: &["gcc-xtensa-lx106"],
+};
+
 /// What building and running a module from C needs.
 ///
 /// # Errors
@@ -93,13 +104,23 @@ pub fn for_models(consent: &Consent) -> Result<python::Environment> {
     python::Environment::ready(|what| consent.asks(what))
 }
 
+/// What device code needs: its compilers and the sources of the Rust libraries.
+///
+/// # Errors
+/// As for [`for_c`].
+pub fn for_device_code(consent: &Consent) -> Result<()> {
+    satisfy(&[C_COMPILER, CXX_COMPILER, CLANG_22, GCC_XTENSA], consent)?;
+    components(&["rust-src"], consent)
+}
+
 /// What all tests need. Returns the Python environment.
 ///
 /// # Errors
 /// As for [`for_c`].
 pub fn for_tests(consent: &Consent) -> Result<python::Environment> {
     satisfy(&[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA, LLVM_MC, VALGRIND], consent)?;
-    components(&["rustfmt", "clippy", "rust-src"], consent)?;
+    for_device_code(consent)?;
+    components(&["rustfmt", "clippy"], consent)?;
     python::Environment::ready(|what| consent.asks(what))
 }
 

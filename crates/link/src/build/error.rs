@@ -196,7 +196,8 @@ pub enum BuildError {
     },
     /// A section that was removed is referred to.
     #[error(
-        "{at}: refers to {symbol}, which lies in a section that another file's copy replaced; compile both files alike"
+        "{at}: refers to {symbol} in a section that is no part of the image: another file's copy is used, or it is never loaded; \
+         compile both files alike, or give the section a place"
     )]
     Discarded {
         /// Where.

@@ -32,7 +32,7 @@ pub enum Order {
     Name,
     /// By the number at the end of the name, as in `.init_array.00100`; names without a number come last.
     Priority,
-    /// As [`Order::Priority`], highest number first: `.ctors`, which are walked from the end.
+    /// As [`Order::Priority`], but names without a number come first: `.ctors`, which are walked from the end.
     ReversePriority,
 }
 
@@ -172,6 +172,9 @@ pub struct Layout {
     pub symbols: Vec<LayoutSymbol>,
     /// Symbols that must be there, and stay, though nothing refers to them.
     pub required: Vec<String>,
+    /// Size of the pages in which permissions are given, for systems that have them: sections with other permissions than
+    /// the ones before start on a page of their own.
+    pub page: Option<u32>,
     /// Names of input sections that are left out, with `*` and `?`, besides those that occupy no memory.
     pub discard: Vec<String>,
 }

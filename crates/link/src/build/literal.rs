@@ -172,11 +172,12 @@ fn leftovers(program: &Program<'_>, id: SectionId, abandoned: &[u32], referred: 
     left.collect()
 }
 
-/// A literal can be copied unless the program may change it, or it has no bytes.
+/// A literal can be copied unless the program may change it, or it has no bytes. Compilers leave some in sections that are
+/// never loaded.
 fn movable(program: &Program<'_>, extents: &mut Extents, id: SectionId, offset: u32) -> bool {
     let section = program.section(id);
     let inside = offset.checked_add(4).is_some_and(|end| end <= section.size);
-    inside && !section.zeros() && section.loaded() && !(section.writable() && extents.variable(program, id, offset))
+    inside && !section.zeros() && !(section.writable() && extents.variable(program, id, offset))
 }
 
 /// What the symbols of a section say about its words, in ascending order.

@@ -42,7 +42,6 @@ pub use layout::{Layout, LayoutSymbol, Order, OutputSection, Region, Value};
 pub use patch::{Patch, Site};
 pub use properties::Property;
 
-use outboard_elf::pf;
 use program::{Definition, Origin, Program};
 
 /// How to link.
@@ -213,21 +212,9 @@ fn sections(
 ) -> Vec<LinkedSection> {
     let filled = placement.outputs.iter().zip(&layout.sections).zip(data);
     let section = |((output, planned), data): ((&place::Output, &OutputSection), Vec<u8>)| {
-        let inputs = output.inputs.iter().map(|id| program.section(*id));
-        let mut flags = if output.size > 0 { pf::R } else { 0 };
-        let mut align = planned.align;
-        for input in inputs {
-            let write = if input.writable() { pf::W } else { 0 };
-            let execute = if input.flags & outboard_elf::shf::EXECINSTR != 0 { pf::X } else { 0 };
-            flags |= write | execute;
-            align = align.max(input.align);
-        }
-        // Room for a stack or a heap is to be written.
-        if output.inputs.is_empty() && output.size > 0 {
-            flags |= pf::W;
-        }
+        let align = output.inputs.iter().map(|id| program.section(*id).align).max().unwrap_or(1).max(planned.align);
         let (name, region) = (planned.name.clone(), planned.region.clone());
-        LinkedSection { name, region, address: output.address, size: output.size, data, flags, align }
+        LinkedSection { name, region, address: output.address, size: output.size, data, flags: output.flags, align }
     };
     filled.map(section).collect()
 }

@@ -2,9 +2,9 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use hashbrown::HashSet;
+use outboard_elf::{pf, shf};
 
 use super::error::Faults;
 use super::layout::{Layout, Order, Value, priority};
@@ -29,7 +29,21 @@ pub(super) struct Placement {
 pub(super) struct Output {
     pub address: u32,
     pub size: u32,
+    /// Permissions (`pf`); 0 for an empty section.
+    pub flags: u32,
     pub inputs: Vec<SectionId>,
+}
+
+/// What may be done with a section of the layout.
+fn flags(program: &Program<'_>, inputs: &[SectionId], reserve: u32) -> u32 {
+    // Room for a stack or a heap is to be written.
+    let reserved = if inputs.is_empty() && reserve > 0 { pf::R | pf::W } else { 0 };
+    let filled = inputs.iter().map(|id| program.section(*id)).filter(|section| section.size > 0);
+    filled.fold(reserved, |flags, section| {
+        let write = if section.writable() { pf::W } else { 0 };
+        let execute = if section.flags & shf::EXECINSTR != 0 { pf::X } else { 0 };
+        flags | pf::R | write | execute
+    })
 }
 
 /// Whether a layout is possible.
@@ -45,6 +59,9 @@ pub(super) fn check(layout: &Layout) -> Result<(), BuildErrors> {
         if !names.insert(region.name.as_str()) {
             bad(what(), "there are two regions of this name; rename one");
         }
+    }
+    if layout.page.is_some_and(|page| !page.is_power_of_two()) {
+        bad("page".to_string(), "its size is no power of two");
     }
     names.clear();
     for section in &layout.sections {
@@ -94,14 +111,15 @@ pub(super) fn order(program: &Program<'_>, layout: &Layout, assignment: &[Option
     }
     for (list, output) in ordered.iter_mut().zip(&layout.sections) {
         let name = |id: &SectionId| program.section(*id).name.as_str();
-        let number = |id: &SectionId| priority(name(id)).map_or(u64::MAX, u64::from);
+        let number = |id: &SectionId| priority(name(id));
         // Sections whose bounds a program asks for stay together.
         let bounded = |id: &SectionId| program.bounded.iter().position(|bounded| bounded == name(id));
         match output.order {
             Order::Patterns => list.sort_by_cached_key(|id| (output.takes(name(id)), bounded(id))),
             Order::Name => list.sort_by(|a, b| name(a).cmp(name(b))),
-            Order::Priority => list.sort_by_cached_key(|id| (number(id), bounded(id))),
-            Order::ReversePriority => list.sort_by_cached_key(|id| (Reverse(number(id)), bounded(id))),
+            Order::Priority => list.sort_by_cached_key(|id| (number(id).map_or(u64::MAX, u64::from), bounded(id))),
+            // No number sorts before every number.
+            Order::ReversePriority => list.sort_by_cached_key(|id| (number(id), bounded(id))),
         }
     }
     ordered
@@ -117,10 +135,15 @@ pub(super) fn place(
     let mut free: Vec<u64> = layout.regions.iter().map(|region| u64::from(region.base)).collect();
     let mut addresses = alloc::vec![None; program.sections.len()];
     let mut outputs = Vec::with_capacity(ordered.len());
+    let mut last_flags = alloc::vec![0; layout.regions.len()];
     for (index, (inputs, output)) in ordered.into_iter().zip(&layout.sections).enumerate() {
         let Some((region_index, region)) = layout.region_named(&output.region) else { continue };
         let next = free.get(region_index).copied().unwrap_or(0);
-        let widest = inputs.iter().map(|id| program.section(*id).align).max().unwrap_or(1).max(output.align);
+        let flags = flags(program, &inputs, output.reserve);
+        let before = last_flags.get_mut(region_index).filter(|_| flags != 0);
+        let before = before.map_or(0, |last| core::mem::replace(last, flags));
+        let page = layout.page.filter(|_| before != 0 && before != flags).unwrap_or(1);
+        let widest = inputs.iter().map(|id| program.section(*id).align).max().unwrap_or(1).max(output.align).max(page);
         // An empty section takes no room, not even for its alignment.
         let empty = inputs.is_empty() && output.reserve == 0;
         let start = match output.address {
@@ -161,6 +184,7 @@ pub(super) fn place(
         outputs.push(Output {
             address: u32::try_from(start).unwrap_or(u32::MAX),
             size: u32::try_from(end - start).unwrap_or(u32::MAX),
+            flags,
             inputs,
         });
     }

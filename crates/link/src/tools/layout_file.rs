@@ -31,6 +31,7 @@ impl LayoutFileError {
 #[serde(deny_unknown_fields)]
 struct File {
     entry: Option<String>,
+    page: Option<u32>,
     #[serde(default)]
     required: Vec<String>,
     #[serde(default)]
@@ -132,6 +133,7 @@ pub fn parse(text: &str) -> Result<Layout, LayoutFileError> {
     let symbols = file.symbols.into_iter().map(|(name, value)| LayoutSymbol { name, value: value.into() });
     let layout = Layout {
         entry: file.entry,
+        page: file.page,
         regions: regions.collect(),
         sections: file.sections.into_iter().map(OutputSection::from).collect(),
         symbols: symbols.collect(),
@@ -178,6 +180,7 @@ mod tests {
         let layout = parse(
             r#"
             entry = "go"
+            page = 0x1000
             required = ["table"]
             discard = [".junk*"]
             [[region]]
@@ -209,6 +212,7 @@ mod tests {
         let section = OutputSection::new(".ctors", "ram", &[".ctors", ".ctors.*"]).order(Order::ReversePriority).keep();
         let section = section.align(16).at(0x1010).reserve(64).bounds("__ctors_start", "__ctors_stop");
         assert_eq!(layout.sections, [section]);
+        assert_eq!((layout.entry.as_deref(), layout.page), (Some("go"), Some(0x1000)));
         assert_eq!(layout.regions, [Region { name: "ram".into(), base: 0x1000, size: 0x2000 }]);
         assert_eq!((layout.required, layout.discard), (alloc::vec!["table".into()], alloc::vec![".junk*".into()]));
         assert_eq!(layout.symbols.len(), 7);

@@ -2,7 +2,7 @@
 
 use super::support::{EXIT_A2, execute, layout, link_objects, link_sources, link_sources_with, object, word};
 use outboard_elf::{Elf, SymbolTable, pf};
-use outboard_link::build::{Inputs, Options, OutputSection, Value, link};
+use outboard_link::build::{Inputs, Options, Order, OutputSection, Value, link};
 
 fn start(body: &str) -> String {
     format!(".section .text.start, \"ax\"\n.global _start\n_start:\n{body}{EXIT_A2}")
@@ -122,6 +122,22 @@ fn constructors_stay_in_the_order_of_their_priority_and_have_bounds() {
 }
 
 #[test]
+fn tables_that_are_walked_from_the_end_have_the_highest_number_last() {
+    let tables = ".section .ctors.65434, \"aw\"\n .word 3\n.section .ctors, \"aw\"\n .word 1\n\
+                  .section .ctors.65433, \"aw\"\n .word 2\n";
+    let mut reversed = layout();
+    let table = OutputSection::new(".ctors", "ram", &[".ctors", ".ctors.*"]);
+    reversed.section(table.order(Order::ReversePriority).bounds("first", "last"));
+    let linked = link_sources(&[&start(" movi a2, 0\n"), tables], &reversed).unwrap();
+    let first = linked.value("first").unwrap();
+    assert_eq!(
+        [0, 4, 8].map(|offset| word(&linked, first + offset)),
+        [1, 2, 3],
+        "and they stay without being asked for"
+    );
+}
+
+#[test]
 fn the_bounds_of_a_section_with_the_name_of_a_c_identifier_are_defined_when_used() {
     let walk = " movi a2, __start_items\n movi a3, __stop_items\n sub a2, a3, a2\n";
     let items = ".section items, \"a\"\n .word 1, 2, 3\n.section .rodata, \"a\"\n .word 7\n";
@@ -218,4 +234,25 @@ fn the_file_has_segments_sections_and_symbols() {
 fn an_object_without_anything_adds_nothing() {
     let linked = link_objects(&[object(&start(" movi a2, 1\n")), object("")], &layout(), &Options::default()).unwrap();
     assert_eq!(execute(&linked).1, 1);
+}
+
+#[test]
+fn sections_with_other_permissions_start_on_a_page_of_their_own() {
+    let source = start(" movi a2, one\n movi a3, two\n movi a4, three\n")
+        + ".section .rodata, \"a\"\n.global one\none: .word 1\n.data\n.global two\ntwo: .word 2\n.bss\n.global three\nthree: .space 8\n";
+    let mut paged = layout();
+    paged.sections.iter_mut().for_each(|section| section.align = 4);
+    paged.section(OutputSection::new(".heap", "ram", &[]).reserve(64));
+    let apart = |paged| {
+        let linked = link_sources(&[&source], &paged).unwrap();
+        linked
+            .sections
+            .iter()
+            .filter(|section| section.size > 0)
+            .map(|section| section.address & 0xfff)
+            .collect::<Vec<_>>()
+    };
+    assert!(apart(paged.clone())[1..].iter().all(|offset| *offset != 0));
+    paged.page = Some(0x1000);
+    assert_eq!(apart(paged), [0, 0, 0, 4, 12], "code, constants, then data, zeros and heap together");
 }
