@@ -116,3 +116,37 @@ fn a_loose_declaration_is_read_and_a_broken_one_refused() {
     let ran = outboard(folder.path(), &["weights", "io.bin"]);
     assert!(stderr(&ran).contains("version 2"), "{}", stderr(&ran));
 }
+
+/// The offline module with some of its bytes changed: the change gets the place behind `marker`.
+fn changed(folder: &Path, marker: &[u8], change: impl FnOnce(&mut [u8])) {
+    let mut file = std::fs::read(module("offline/lib0.c")).unwrap();
+    let places: Vec<usize> =
+        file.windows(marker.len()).enumerate().filter(|(_, w)| *w == marker).map(|(i, _)| i).collect();
+    change(&mut file[*places.last().unwrap()..]);
+    std::fs::write(folder.join("lib0.out"), file).unwrap();
+}
+
+#[test]
+fn check_judges_the_model_in_a_module() {
+    let folder = tempfile::tempdir().unwrap();
+    let judged = || {
+        let ran = outboard(folder.path(), &["check", "lib0.out", "--json"]);
+        let codes = report(&ran)["findings"].as_array().unwrap().iter().map(|f| f["code"].clone()).collect::<Vec<_>>();
+        (code(&ran), codes)
+    };
+    changed(folder.path(), b"TIOM", |_| {});
+    let (status, codes) = judged();
+    assert_eq!(status, 0);
+    assert!(!codes.iter().any(|code| [json!("OB0223"), json!("OB0224"), json!("OB0225")].contains(code)), "{codes:?}");
+    // The declared bytes of the outputs: one block less than they need.
+    changed(folder.path(), b"TIOM", |record| {
+        let needed = u64::from_le_bytes(*record[24..].first_chunk().unwrap());
+        record[24..32].copy_from_slice(&(needed - 64).to_le_bytes());
+    });
+    let (status, codes) = judged();
+    assert_eq!((status, codes.contains(&json!("OB0223"))), (3, true), "{codes:?}");
+    // A constant without its magic.
+    changed(folder.path(), &0xDD5E_40F0_96B4_A13F_u64.to_le_bytes(), |tensor| tensor[0] ^= 1);
+    let (status, codes) = judged();
+    assert_eq!((status, codes.contains(&json!("OB0224"))), (3, true), "{codes:?}");
+}

@@ -1,5 +1,7 @@
 //! `outboard check FILE`: judge a module, a firmware or a device image before it meets a board.
 
+mod model;
+
 use super::exports::offered;
 use super::read_file;
 use crate::report::{self, Failure};
@@ -74,7 +76,10 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
         _ => Profile::C7x,
     };
     let request = CheckRequest { file: &file, name: &name, profile, target: &target, exports: &exports, sets: &sets };
-    let judged = check(&request);
+    let mut judged = check(&request);
+    if profile == Profile::C7x {
+        judged.add(model::findings(&file, &target));
+    }
     if args.json {
         report::result(&serde_json::to_value(&judged).map_err(|error| Failure::internal(&error))?)?;
     } else {

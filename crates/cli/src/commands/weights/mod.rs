@@ -1,7 +1,7 @@
 //! `outboard weights FILE`: the constants of a model, and the declaration of its inputs and outputs.
 
 mod npz;
-mod source;
+pub(super) mod source;
 
 use super::read_file;
 use crate::report::{self, Failure};

@@ -11,7 +11,7 @@ const IO_META: &str = "_binary_tvm_dsp_io_meta_start";
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Record {
+pub(in crate::commands) enum Record {
     /// A module, with its records behind symbols.
     Module,
     /// `weights.bin`.
@@ -21,7 +21,7 @@ pub(super) enum Record {
 }
 
 impl Record {
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::commands) fn name(self) -> &'static str {
         match self {
             Self::Module => "module",
             Self::Weights => "weights.bin",
@@ -32,14 +32,14 @@ impl Record {
 
 /// The records of a file.
 #[derive(Debug)]
-pub(super) struct Source<'a> {
-    pub(super) record: Record,
-    pub(super) weights: Option<&'a [u8]>,
-    pub(super) io_meta: Option<&'a [u8]>,
+pub(in crate::commands) struct Source<'a> {
+    pub(in crate::commands) record: Record,
+    pub(in crate::commands) weights: Option<&'a [u8]>,
+    pub(in crate::commands) io_meta: Option<&'a [u8]>,
 }
 
 /// The records of a file, whatever kind it is; the text of what is wrong with a module.
-pub(super) fn find(file: &[u8]) -> Result<Source<'_>, String> {
+pub(in crate::commands) fn find(file: &[u8]) -> Result<Source<'_>, String> {
     if file.starts_with(b"\x7fELF") {
         return in_module(file);
     }

@@ -110,6 +110,17 @@ pub struct CheckReport {
     pub budget: Option<MemoryBudget>,
 }
 
+impl CheckReport {
+    /// Adds findings, and counts and sorts them all.
+    pub fn add(&mut self, findings: Vec<Finding>) {
+        self.findings.extend(findings);
+        self.findings.sort_by_key(|finding| finding.severity);
+        let count = |severity| self.findings.iter().filter(|finding| finding.severity == severity).count();
+        (self.errors, self.warnings) = (count(Severity::Error), count(Severity::Warning));
+        self.status = if self.errors == 0 { "ok" } else { "error" };
+    }
+}
+
 impl ExportSet {
     /// A table with an address for every name, as a firmware has them: for checks without a device.
     #[must_use]
@@ -158,12 +169,7 @@ pub fn check(request: &CheckRequest<'_>) -> CheckReport {
             Err(error) => findings.load_error(&LoadError::from(error)),
         },
     }
-    let mut list = findings.list;
-    list.sort_by_key(|finding| finding.severity);
-    report.errors = list.iter().filter(|finding| finding.severity == Severity::Error).count();
-    report.warnings = list.iter().filter(|finding| finding.severity == Severity::Warning).count();
-    report.status = if report.errors == 0 { "ok" } else { "error" };
-    report.findings = list;
+    report.add(findings.list);
     report
 }
 
