@@ -3,6 +3,7 @@
 //! Every command sets up what it needs first: it says what is missing, asks before it installs anything, and is quick when
 //! there is nothing left to do.
 
+mod bench_models;
 mod demo;
 mod device;
 mod fuzz;
@@ -73,6 +74,11 @@ enum Command {
         /// The folder, which is created
         folder: PathBuf,
     },
+    /// Time generated code beside onnxruntime and TVM's virtual machine
+    ///
+    /// ResNet-18, MobileNetV2 and a transformer with random weights: CPU time of one thread, median of five rounds in which all take
+    /// turns, and the seconds of each build. The figures are for docs/reference/models.md; nothing depends on them.
+    BenchModels(bench_models::Arguments),
     /// Install what the other commands need, and nothing else
     Setup {
         #[command(flatten)]
@@ -88,6 +94,7 @@ fn main() -> ExitCode {
         Command::Fuzz { seconds } => fuzz::run(seconds),
         Command::Onnx(arguments) => onnx::run(&arguments),
         Command::Twins { folder } => twins::run(&folder),
+        Command::BenchModels(arguments) => bench_models::run(&arguments),
         Command::Setup { consent } => setup::everything(&consent),
     };
     match outcome {

@@ -5,6 +5,7 @@
 mod signatures;
 mod support;
 
+use outboard_c7x::PoolId;
 use outboard_c7x::sim::export_names;
 use outboard_wire::{DynUnload, InferFlags, Status, TensorDesc};
 use support::{Device, INPUT, RESULT, build, build_text};
@@ -318,4 +319,64 @@ fn the_tiled_module_works_in_l2_and_falls_back_to_workspace() {
     assert!(workspace > 256 << 10, "tiles that do not fit L2 are workspace: {workspace} bytes are in use");
     unload(&mut device, handle);
     assert_eq!(device.free(), before);
+}
+
+/// The modules in the generator's shapes, each with inputs it takes: direct calls, packed calls, tiles by DMA.
+fn shapes(device: &mut Device) -> [(&'static str, Vec<TensorDesc>); 3] {
+    device.write(INPUT.base, &f32s(&(0..64 * 128u16).map(|i| f32::from(i % 512) / 64.0).collect::<Vec<_>>()));
+    device.write(INPUT.base + 0x9000, &[1]);
+    let tensor = |dims: &[i64]| {
+        let bytes = dims.iter().product::<i64>().unsigned_abs() * 4;
+        TensorDesc::new(INPUT.base, bytes, 2, 32, dims).unwrap()
+    };
+    let rectify = TensorDesc::new(INPUT.base + 0x9000, 1, 6, 8, &[1]).unwrap();
+    [
+        ("handwritten/d4.c", vec![tensor(&[1, 2, 4])]),
+        ("generated/packed.c", vec![tensor(&[3, 4]), rectify]),
+        ("generated/tiles.c", vec![tensor(&[64, 128])]),
+    ]
+}
+
+#[test]
+fn memory_that_runs_out_at_any_allocation_of_a_run_is_an_error_and_nothing_leaks() {
+    let mut device = Device::new();
+    for (source, inputs) in shapes(&mut device) {
+        let before = device.free();
+        let handle = device.load(&build(source)).module_handle.get();
+        let mut refused = 0;
+        for count in 1.. {
+            device.service.runtime().borrow_mut().pool(PoolId::Main).fail_allocation(count);
+            let (fixed, _) = device.infer(handle, InferFlags::default(), &inputs);
+            match fixed.header.status() {
+                Some(Status::Success) => break,
+                Some(Status::NoMem | Status::Call) => refused += 1,
+                other => panic!("{source}: {other:?} when allocation {count} failed: {}", device.printed()),
+            }
+        }
+        assert!(refused > 0, "{source} allocates");
+        // The failure that was left over may meet the next run, and none after that.
+        device.infer(handle, InferFlags::default(), &inputs);
+        let (fixed, _) = device.infer(handle, InferFlags::default(), &inputs);
+        assert_eq!(fixed.header.status(), Some(Status::Success), "{source}: {}", device.printed());
+        unload(&mut device, handle);
+        assert_eq!(device.free(), before, "{source} leaks");
+    }
+}
+
+#[test]
+fn a_thousand_runs_in_each_shape_of_the_generator_take_no_more_memory_than_one() {
+    let mut device = Device::new();
+    for (source, inputs) in shapes(&mut device) {
+        let before = device.free();
+        let handle = device.load(&build(source)).module_handle.get();
+        let mut after_one = None;
+        for run in 0..1000 {
+            let (fixed, _) = device.infer(handle, InferFlags::default(), &inputs);
+            assert_eq!(fixed.header.status(), Some(Status::Success), "{source}, run {run}");
+            let free = device.free();
+            assert_eq!(*after_one.get_or_insert(free), free, "{source}, run {run}");
+        }
+        unload(&mut device, handle);
+        assert_eq!(device.free(), before, "{source} leaks");
+    }
 }

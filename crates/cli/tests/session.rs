@@ -281,3 +281,32 @@ fn a_module_that_a_crash_took_away_is_restored_from_its_file() {
     let good = session.restore(good).unwrap();
     assert_d4(session.run(&good, &[Input::from(&x)]).unwrap().views());
 }
+
+#[test]
+fn modules_in_the_generators_shapes_answer_the_same_after_another_module_crashed() {
+    let mut session = session(LONG);
+    let (d4_input, ..) = d4();
+    let rectify = Tensor::from_values("1".parse().unwrap(), &[true]).unwrap();
+    let rows = floats("3,4", &[1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0, -8.0, 9.0, -10.0, 11.0, -12.0]);
+    let image = floats("64,128", &(0..64 * 128u16).map(|i| f32::from(i % 512) / 64.0).collect::<Vec<_>>());
+    let cases = [
+        ("handwritten/d4.c", vec![&d4_input]),
+        ("generated/packed.c", vec![&rows, &rectify]),
+        ("generated/tiles.c", vec![&image]),
+    ];
+    let mut answers: Vec<Vec<Vec<Tensor>>> = Vec::new();
+    for _ in 0..2 {
+        let round = cases.iter().map(|(source, inputs)| {
+            let loaded = session.load_file(&module(source)).unwrap();
+            let inputs: Vec<Input<'_>> = inputs.iter().copied().map(Input::from).collect();
+            let outputs = session.run(&loaded, &inputs).unwrap();
+            let tensors = outputs.views().map(|view| view.to_tensor()).collect();
+            session.unload(loaded).unwrap();
+            tensors
+        });
+        answers.push(round.collect());
+        let bad = session.load_file(&module("faults/null_dereference.c")).unwrap();
+        assert!(matches!(session.run(&bad, &[]), Err(Error::DeviceLost(_))));
+    }
+    assert_eq!(answers[0], answers[1]);
+}

@@ -108,3 +108,25 @@ def _encode(constant: Constant) -> bytes:
     if isinstance(constant, int):
         return struct.pack("<iq", _INT, constant)
     return struct.pack("<id", _FLOAT, constant)
+
+
+def unpack(blob: bytes) -> list[bytes | None]:
+    """The data of each tensor of a blob that :func:`pack` made; None for constants of other kinds."""
+    (count,) = struct.unpack_from("<Q", blob)
+    found: list[bytes | None] = []
+    at = 8
+    for _ in range(count):
+        while blob[at] == 0:
+            at += 1
+        (kind,) = struct.unpack_from("<i", blob, at)
+        if kind == _TENSOR:
+            (ndim,) = struct.unpack_from("<i", blob, at + 28)
+            data = at + 44 + 8 * ndim
+            (size,) = struct.unpack_from("<q", blob, data - 8)
+            found.append(blob[data : data + size])
+            at = data + size
+            continue
+        (items,) = struct.unpack_from("<Q", blob, at + 4) if kind in (_STR, _SHAPE) else (0,)
+        at += {_STR: 12 + items, _SHAPE: 12 + 8 * items, _DTYPE: 8}.get(kind, 12)
+        found.append(None)
+    return found
