@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from outboard.build import BuildResult, compile
+from outboard.build import Module, compile
 
 ROOT = Path(__file__).resolve().parents[3]
 RELATIVE = 1e-4
@@ -72,7 +72,7 @@ def difference(actual: np.ndarray, expected: np.ndarray) -> float:
 
 def check_model(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], folder: Path, tolerance: float = RELATIVE
-) -> BuildResult:
+) -> Module:
     """Builds a model, runs it on the device and asserts that it agrees with onnxruntime."""
     result = compile(model)
     module = folder / "lib0.out"

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from support import RELATIVE, difference, outboard_program, run_reference
 from test_c7x import library
 
-from outboard.build import BuildError, BuildResult, compile
+from outboard.build import BuildError, Module, compile
 from outboard.build.onnx_cache import Cache
 from outboard.c7x import C7xVirtualMachine, Resident
 
@@ -22,7 +22,7 @@ TOKENS = 100
 
 
 @pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> tuple[onnx.ModelProto, BuildResult, Path]:
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> tuple[onnx.ModelProto, Module, Path]:
     """A language model: the model, the build, and the module."""
     model = models.decoder(np.random.default_rng(7))
     result = compile(model, caches=["auto"])
@@ -39,7 +39,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "tvm", raising=False)
 
 
-def generate(result: BuildResult, module: Path, resident: bool) -> tuple[list[int], np.ndarray]:
+def generate(result: Module, module: Path, resident: bool) -> tuple[list[int], np.ndarray]:
     """The tokens of a greedy generation, and the logits of every step."""
     specs = [result.inputs[cache.input] for cache in result.caches]
     kept = [Resident(spec.shape, spec.dtype.name) for spec in specs]
@@ -84,7 +84,7 @@ def test_the_result_comes_first_and_the_caches_in_the_order_of_their_inputs(deco
     _, result, _ = decoder
     assert result.outputs[0].name == "logits"
     assert result.caches == tuple(Cache(2 + i, 1 + i) for i in range(4))
-    assert b'"caches":[{"input":2,"output":1},{"input":3,"output":2}' in (result.module or b"")
+    assert b'"caches":[{"input":2,"output":1},{"input":3,"output":2}' in (result.elf or b"")
 
 
 def growing() -> onnx.ModelProto:

@@ -13,12 +13,12 @@ import pytest
 from onnx import TensorProto, helper
 from support import RELATIVE, check_model, difference, models_folder, run_module, run_reference
 
-from outboard.build import BuildResult, compile
+from outboard.build import Module, compile
 from outboard.build.fetch import fetch
 
 
 @pytest.fixture(scope="module")
-def magika(tmp_path_factory: pytest.TempPathFactory) -> tuple[onnx.ModelProto, BuildResult, Path]:
+def magika(tmp_path_factory: pytest.TempPathFactory) -> tuple[onnx.ModelProto, Module, Path]:
     """The file-type network: the model, the build, and the module."""
     path = fetch("magika", models_folder())[0]
     result = compile(path, inputs=["bytes=1,2048,int32"])

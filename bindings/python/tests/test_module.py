@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 from support import ROOT, check_model, difference, outboard_program, run_module
 
-from outboard.build import BuildResult, compile, toolchain
+from outboard.build import Module, compile, toolchain
 from outboard.build.package_data import data_text
 
 EXAMPLES = ROOT / "examples" / "models"
@@ -29,7 +29,7 @@ CONTRACT = [
 
 
 @pytest.fixture(scope="module")
-def transformer() -> BuildResult:
+def transformer() -> Module:
     return compile(models.transformer_block(np.random.default_rng(1)))
 
 
@@ -42,7 +42,7 @@ def importable() -> set[str]:
     return {line for line in lines if line and not line.startswith("#")}
 
 
-def written(result: BuildResult, folder: Path) -> Path:
+def written(result: Module, folder: Path) -> Path:
     path = folder / "lib0.out"
     result.write(path)
     return path
@@ -90,7 +90,7 @@ def test_the_weights_lie_on_a_boundary_of_64(transformer, tmp_path) -> None:
 
 def test_the_note_names_the_cpu_features_that_the_code_uses(transformer, rng) -> None:
     note = {"x86_64": "x86-64\nfeatures=sse3,ssse3,sse4.1,sse4.2,popcnt", "aarch64": "aarch64\nfeatures=neon"}
-    assert f"arch={note[platform.machine()]}\nbuilder=outboard.build".encode() in transformer.module
+    assert f"arch={note[platform.machine()]}\nbuilder=outboard.build".encode() in transformer.elf
     native = compile(models.two_outputs(rng), target="host-native")
     assert set(native.machine.features) >= set(transformer.machine.features)
 

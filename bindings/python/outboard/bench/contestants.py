@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from outboard.build import BuildResult, compile, weights
+from outboard.build import Module, compile, weights
 from outboard.build.errors import BuildError
 from outboard.build.toolchain import C_FLAGS, Compiler
 
@@ -53,7 +53,7 @@ def aligned(array: np.ndarray) -> np.ndarray:
     return copy
 
 
-def _library(result: BuildResult, target: str, folder: Path) -> ctypes.CDLL:
+def _library(result: Module, target: str, folder: Path) -> ctypes.CDLL:
     result.write_c(folder)
     (folder / "driver.c").write_bytes((resources.files(__package__) / "driver.c").read_bytes())
     compiler, native = Compiler(), target == "host-native"
@@ -71,7 +71,7 @@ def _library(result: BuildResult, target: str, folder: Path) -> ctypes.CDLL:
     return library
 
 
-def _constants(result: BuildResult, library: ctypes.CDLL) -> list[bytes]:
+def _constants(result: Module, library: ctypes.CDLL) -> list[bytes]:
     """The data of each constant the code refers to, in its order."""
     tensors = weights.unpack(result.weights)
     found: list[bytes] = []

@@ -15,14 +15,14 @@ from .errors import BuildError
 from .tensors import InputOption, TensorSpec
 
 if TYPE_CHECKING:
-    from .compiler import BuildResult, compile
+    from .compiler import Module, compile
 
-__all__ = ["BuildError", "BuildResult", "InputOption", "TensorSpec", "compile"]
+__all__ = ["BuildError", "InputOption", "Module", "TensorSpec", "compile"]
 
 
 def __getattr__(name: str) -> Any:
     """The compiler needs ONNX: it is imported when it is asked for, so that its absence can be told from a fault."""
-    if name not in ("BuildResult", "compile"):
+    if name not in ("Module", "compile"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         from . import compiler

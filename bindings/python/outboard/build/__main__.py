@@ -17,7 +17,7 @@ from .tensors import DTYPES
 from .toolchain import TARGETS
 
 if TYPE_CHECKING:
-    from .compiler import BuildResult
+    from .compiler import Module
 
 _EPILOG = f"""\
 examples:
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if options.keep_c:
             _keep_c(result, Path(options.keep_c))
-        if result.module is None:
+        if result.elf is None:
             result.write_c(options.output)
         else:
             result.write(options.output)
@@ -136,14 +136,14 @@ def _bindings(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def _keep_c(result: BuildResult, path: Path) -> None:
+def _keep_c(result: Module, path: Path) -> None:
     if path.suffix == ".c":
         write_whole(path, result.c_source.encode())
     else:
         result.write_c(path)
 
 
-def _summary(result: BuildResult, output: str, seconds: float) -> str:
+def _summary(result: Module, output: str, seconds: float) -> str:
     tensors = "; ".join(
         f"{kind} " + ", ".join(f"{t.name} {t}" for t in specs)
         for kind, specs in (("in", result.inputs), ("out", result.outputs))

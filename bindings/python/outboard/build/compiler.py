@@ -24,8 +24,8 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class BuildResult:
-    """A built model. ``module`` is the ELF, or None for the target ``c-only``."""
+class Module:
+    """A compiled model. ``elf`` is the file, or None for the target ``c-only``."""
 
     name: str
     inputs: tuple[TensorSpec, ...]
@@ -35,15 +35,15 @@ class BuildResult:
     io_meta: bytes
     workspace_bytes: int
     machine: Machine | None
-    module: bytes | None
+    elf: bytes | None
     caches: tuple[onnx_cache.Cache, ...] = ()
     """Inputs and outputs that are one cache, which may stay on the device between calls."""
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the module to ``path``, whole or not at all."""
-        if self.module is None:
+        if self.elf is None:
             raise BuildError("the target c-only makes no module", hint="write_c() writes the C source and its data")
-        write_whole(Path(path), self.module)
+        write_whole(Path(path), self.elf)
 
     def write_c(self, directory: str | os.PathLike[str]) -> None:
         """Writes ``lib0.c``, ``weights.bin``, ``tvm_dsp_io_meta.bin`` and ``weights.S`` into ``directory``."""
@@ -75,7 +75,7 @@ def compile(
     profile_layers: bool = False,
     caches: Sequence[str] = (),
     progress: Progress | None = None,
-) -> BuildResult:
+) -> Module:
     """Compiles an ONNX model.
 
     ``inputs`` fixes shapes (``"data=1,3,224,224"``), ``bind`` the sizes of named dimensions. ``target`` is ``host``
@@ -108,7 +108,7 @@ def compile(
             f"TVM cannot be loaded: {error}", hint="pip install -r bindings/python/requirements.txt"
         ) from error
     lowered = lower_to_c(proto, specs, label, BUILDER, machine, say, profile_layers)
-    result = BuildResult(
+    result = Module(
         label,
         tuple(specs),
         tuple(lowered.outputs),
@@ -129,12 +129,12 @@ def compile(
     return _link(result, compiler, machine, target == "host-native")
 
 
-def _link(result: BuildResult, compiler: Compiler, machine: Machine, native: bool) -> BuildResult:
-    module = compiler.compile_and_link(
+def _link(result: Module, compiler: Compiler, machine: Machine, native: bool) -> Module:
+    elf = compiler.compile_and_link(
         {"lib0.c": result.c_source.encode(), "weights.S": data_text("weights.S").encode()},
         {"weights.bin": result.weights, "tvm_dsp_io_meta.bin": result.io_meta, "notes.bin": result._notes()},
         "lib0.out",
         machine,
         native,
     )
-    return replace(result, module=module)
+    return replace(result, elf=elf)

