@@ -75,10 +75,13 @@ fn load_once(
             signature.count(module.relocations().len());
             signature.count(module.symbols().count());
             signature.count(module.initialisers().len() + module.finalisers().len());
+            let (symbols, imports) = (module.symbols().count(), module.imports().count());
             for segment in module.segments() {
                 let _ = module.nearest_symbol(segment.base);
             }
-            module.release(&mut memory);
+            let kept = module.into_owned();
+            assert_eq!((kept.symbols().count(), kept.imports().count()), (symbols, imports), "no name is lost");
+            kept.release(&mut memory);
         }
         Err(error) => signature.load_error(&error),
     }

@@ -59,7 +59,7 @@ fn rust_tests() -> Command {
 
 fn miri_tests() -> Command {
     let mut tests = Command::new("cargo");
-    tests.current_dir(root()).args(["+nightly", "miri", "test", "--lib"]);
+    tests.current_dir(root()).args(["+nightly", "miri", "test", "--lib", "--tests"]);
     tests.args(["-p", "outboard-elf", "-p", "outboard-reloc", "-p", "outboard-link", "-p", "outboard-wire"]);
     tests.env("MIRIFLAGS", "-Zmiri-disable-isolation");
     tests
