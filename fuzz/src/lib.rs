@@ -10,6 +10,7 @@ pub mod images;
 pub mod load;
 pub mod mutate;
 pub mod neff;
+pub mod shape;
 pub mod signature;
 
 /// A fuzz target.
@@ -22,7 +23,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     Target { name: "elf", run: elf::run },
     Target { name: "load", run: load::run },
     Target { name: "weights", run: device::weights },
@@ -35,4 +36,5 @@ pub const TARGETS: [Target; 12] = [
     Target { name: "carve", run: images::carve },
     Target { name: "neff", run: neff::neff },
     Target { name: "seq", run: neff::seq },
+    Target { name: "shape", run: shape::run },
 ];

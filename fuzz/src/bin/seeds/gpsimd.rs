@@ -11,6 +11,7 @@ use outboard_neff::seq::{
 };
 use outboard_neff::{PackOptions, Packager, pack};
 use outboard_ucode::{cores, twins};
+use outboard_xtensa::asm::{AsmOptions, assemble};
 
 use super::Seed;
 
@@ -23,6 +24,7 @@ pub fn all() -> Vec<(&'static str, Vec<Seed>)> {
         ("carve", libraries()),
         ("neff", containers()),
         ("seq", streams()),
+        ("shape", objects()),
     ]
 }
 
@@ -30,15 +32,17 @@ fn image(name: &str) -> Vec<u8> {
     twins::image(name).unwrap_or_default()
 }
 
+/// A member of an archive.
+fn member(name: &str, data: &[u8]) -> Vec<u8> {
+    let head = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, data.len());
+    [head.as_bytes(), data, if data.len() % 2 == 1 { b"\n" } else { b"" }].concat()
+}
+
 fn shapes() -> Vec<Seed> {
     let object = {
         let mut image = ImageBuilder::new(machine::XTENSA);
         image.kind(outboard_elf::et::REL).segment(SegmentSpec::new(pf::R | pf::X, vec![0x36, 0x41, 0, 0x1d, 0xf0]));
         image.without_dynamic().build()
-    };
-    let member = |name: &str, data: &[u8]| {
-        let head = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, data.len());
-        [head.as_bytes(), data, if data.len() % 2 == 1 { b"\n" } else { b"" }].concat()
     };
     let small = image("cayman_1");
     let archive = [b"!<arch>\n".to_vec(), member("a.o/", &object), member("b.elf/", &small)].concat();
@@ -236,5 +240,68 @@ fn streams() -> Vec<Seed> {
         ("orphan_payload", chain[64..128].to_vec()),
         ("cut", chain[..100].to_vec()),
         ("word_length", [0x95, 0x0f].repeat(32)),
+    ]
+}
+
+/// An entry point, a kernel that counts, and what it refers to in every way.
+const PROGRAM: &str = "
+    .text
+    .global _start
+    .type _start, @function
+_start: entry a1, 32
+    const16 a3, hi(cell + 4)
+    const16 a3, lo(cell + 4)
+    l32r a4, .Lpointer
+    call8 helper
+    beqz a4, 1f
+    s32i a4, a3, 0
+1:  retw
+    .section .text.helper, \"ax\"
+    .global helper
+    .type helper, @function
+helper: entry a1, 32
+    l32r a8, .Lfunction
+    callx8 a8
+    retw
+    .section .text.unused, \"ax\"
+    .global unused
+unused: entry a1, 32
+    j unused
+    .section .rodata.x, \"a\"
+    .byte 1
+.Lpointer: .word pointer
+.Lfunction: .word helper
+    .data
+    .align 4
+pointer: .word pointer + 4, __ctors_start, 7
+    .section .ctors, \"aw\"
+    .word -1, helper, 0
+    .section kernel_info_table, \"aw\"
+    .byte 0, 0, 2, 0xf0
+    .word helper
+    .bss
+    .align 4
+cell: .space 64
+";
+
+fn objects() -> Vec<Seed> {
+    let object = |source: &str| assemble(source, &AsmOptions::default()).expect("the sources of seeds are right");
+    let with = |from: &str, to: &str| object(&PROGRAM.replace(from, to));
+    let library = object(".text\n.global extra\n.type extra, @function\nextra: entry a1, 32\n retw\n");
+    let user = object(
+        "
+        .text\n.global _start\n_start: entry a1, 32\n l32r a8, .Lextra\n callx8 a8\n retw\n
+        .section .rodata, \"a\"\n.Lextra: .word extra\n",
+    );
+    let archive = [b"!<arch>\n".to_vec(), member("main.o/", &user), member("extra.o/", &library)].concat();
+    vec![
+        ("program", object(PROGRAM)),
+        ("undefined", with("call8 helper", "call8 nowhere")),
+        ("half", with("const16 a3, lo(cell + 4)", "nop")),
+        ("row_number", with(".word helper\n    .bss", ".word 16\n    .bss")),
+        ("row_twice", with(".byte 0, 0, 2, 0xf0", ".byte 0, 0, 0, 0x7e")),
+        ("no_entry", with("_start: entry a1, 32", "_start: nop")),
+        ("full", with(".space 64", ".space 0x2100")),
+        ("archive", archive),
     ]
 }
