@@ -123,6 +123,20 @@ fn inspect_decides_by_the_shape_of_the_file() {
     }
 }
 
+#[test]
+fn the_names_that_an_object_defines_and_needs_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "f.s", b".text\n.global f\n.type f, @function\nf: entry a1, 32\n call8 g\n retw\n.size f, 9\n");
+    assert_eq!(code(&outboard(folder.path(), &["asm", "f.s", "-o", "f.o"])), 0);
+    let shown = json(&outboard(folder.path(), &["inspect", "f.o", "--json"]));
+    let symbols = shown["inspection"]["symbols"].as_array().unwrap();
+    let find = |name: &str| symbols.iter().find(|symbol| symbol["name"] == name).unwrap();
+    assert_eq!((&find("f")["defined"], &find("f")["size"]), (&json!(true), &json!(9)));
+    assert_eq!(find("g")["defined"], json!(false));
+    let page = stdout(&outboard(folder.path(), &["inspect", "f.o"]));
+    assert!(page.contains("\n  g undefined\n"), "{page}");
+}
+
 /// One member of an archive.
 fn archive_member(name: &str, data: &[u8]) -> Vec<u8> {
     let head = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, data.len());

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 pub use archive::{ArchiveMember, ArchiveReport};
 pub use fll::FllReport;
 pub use lint::Note;
-pub use object::{ObjectRelocations, ObjectReport};
+pub use object::{ObjectRelocations, ObjectReport, ObjectSymbol};
 pub use pi::{
     DynamicEntry, Globstruct, Kernel, KernelTableReport, KernelTableRow, PiReport, Relocations, SlotPair, Word,
 };

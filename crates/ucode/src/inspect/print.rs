@@ -130,6 +130,21 @@ impl Display for ObjectReport {
         writeln!(f, "Relocatable object, {} bytes", self.size)?;
         header(f, &self.header, self.toolchain.as_deref())?;
         sections(f, &self.sections)?;
+        if !self.symbols.is_empty() {
+            writeln!(f, "\nNames")?;
+        }
+        for symbol in &self.symbols {
+            let weak = if symbol.weak { " weak" } else { "" };
+            if symbol.defined {
+                let (section, value, size) = (symbol.section, symbol.value, symbol.size);
+                writeln!(f, "  {} in section {section} at {value:#x}, {size} bytes{weak}", symbol.name)?;
+            } else {
+                writeln!(f, "  {} undefined{weak}", symbol.name)?;
+            }
+        }
+        if self.more_symbols > 0 {
+            writeln!(f, "  and {} more", self.more_symbols)?;
+        }
         let all = &self.relocations;
         writeln!(f, "\nRelocations: {} ({} ignorable by design, {} refused)", all.count, all.ignorable, all.refused)?;
         all.histogram.iter().try_for_each(|(name, count)| writeln!(f, "  {count:>6} {name}"))
