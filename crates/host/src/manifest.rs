@@ -4,6 +4,7 @@
 //! against it before anything is sent. The device never reads it.
 
 use outboard_tensor::{DType, Shape};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Most bytes of a manifest that are looked at: 128 inputs and outputs need about 20 KiB.
@@ -16,8 +17,11 @@ pub struct TensorSpec {
     pub name: String,
     /// Its element type.
     pub dtype: DType,
-    /// Its shape.
+    /// Its shape; where `bounds` names a dimension, the largest size of it.
     pub shape: Shape,
+    /// Names of the dimensions that may be smaller, empty for fixed ones: dimensions of one name have one size in a call. No
+    /// names at all when every dimension is fixed.
+    pub bounds: Vec<String>,
     /// The narrow type whose bits or values its elements hold, for example `float8_e4m3fn` in a `uint8`.
     pub holds: Option<String>,
 }
@@ -32,6 +36,32 @@ pub struct Cache {
 }
 
 impl TensorSpec {
+    /// Element type and shape, `float32 (batch<=4,16)`.
+    pub(crate) fn kind(&self) -> String {
+        if self.bounds.is_empty() {
+            return format!("{} ({})", self.dtype, self.shape);
+        }
+        let dims = self.shape.dims().iter().zip(&self.bounds).map(|(dim, name)| match name.as_str() {
+            "" => dim.to_string(),
+            name => format!("{name}<={dim}"),
+        });
+        format!("{} ({})", self.dtype, dims.collect::<Vec<_>>().join(","))
+    }
+
+    /// Whether a tensor of this type and shape is one; `sizes` has the dimensions that inputs before it gave a size.
+    fn takes<'a>(&'a self, dtype: (i32, i32), dims: &[i64], sizes: &mut BTreeMap<&'a str, i64>) -> bool {
+        let (code, bits) = self.dtype.dlpack();
+        let Ok(most) = self.shape.to_signed() else { return false };
+        if dtype != (code.into(), bits.into()) || dims.len() != most.len() {
+            return false;
+        }
+        let names = self.bounds.iter().map(String::as_str).chain(std::iter::repeat(""));
+        dims.iter().zip(most).zip(names).all(|((&dim, most), name)| match name {
+            "" => dim == most,
+            name => (1..=most).contains(&dim) && *sizes.entry(name).or_insert(dim) == dim,
+        })
+    }
+
     /// Bytes of the tensor; shapes that overflow are refused when a manifest is read.
     pub fn bytes(&self) -> u64 {
         self.shape.bytes(self.dtype).map_or(u64::MAX, |bytes| bytes as u64)
@@ -40,7 +70,7 @@ impl TensorSpec {
 
 impl fmt::Display for TensorSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.name, self.dtype, self.shape)
+        write!(f, "{}: {}", self.name, self.kind())
     }
 }
 
@@ -73,6 +103,8 @@ struct RawTensor {
     dtype: String,
     shape: Vec<i64>,
     #[serde(default)]
+    bounds: Vec<String>,
+    #[serde(default)]
     holds: Option<String>,
 }
 
@@ -95,6 +127,16 @@ impl Manifest {
         let (inputs, outputs) = (specs("input", raw.inputs)?, specs("output", raw.outputs)?);
         let caches = caches(raw.caches, &inputs, &outputs)?;
         Ok(Self { name: raw.name, inputs, outputs, caches })
+    }
+
+    /// The first of the inputs that is not what the module takes: by type code, bits and dimensions.
+    pub(crate) fn first_mismatch<'a>(
+        &self,
+        inputs: impl Iterator<Item = ((i32, i32), std::borrow::Cow<'a, [i64]>)>,
+    ) -> Option<(usize, &TensorSpec)> {
+        let mut sizes = BTreeMap::new();
+        let mut pairs = self.inputs.iter().enumerate().zip(inputs);
+        pairs.find(|((_, spec), (dtype, dims))| !spec.takes(*dtype, dims, &mut sizes)).map(|(found, _)| found)
     }
 
     /// The position of the input of this name.
@@ -132,7 +174,10 @@ fn spec(raw: RawTensor) -> Result<TensorSpec, String> {
     let dtype: DType = raw.dtype.parse().map_err(|error: outboard_tensor::UnknownDTypeName| error.to_string())?;
     let shape = Shape::from_signed(raw.shape).map_err(|error| error.to_string())?;
     shape.bytes(dtype).map_err(|error| error.to_string())?;
-    Ok(TensorSpec { name: raw.name, dtype, shape, holds: raw.holds })
+    if !raw.bounds.is_empty() && raw.bounds.len() != shape.ndim() {
+        return Err(format!("{} names for {} dimensions", raw.bounds.len(), shape.ndim()));
+    }
+    Ok(TensorSpec { name: raw.name, dtype, shape, bounds: raw.bounds, holds: raw.holds })
 }
 
 #[cfg(test)]
@@ -185,9 +230,34 @@ mod tests {
     }
 
     #[test]
+    fn a_bounded_dimension_may_be_smaller_and_has_one_size_in_a_call() {
+        let tensor = |shape: &str| format!(r#"{{"name":"t","dtype":"int8","shape":{shape},"bounds":["n",""]}}"#);
+        let text = format!(r#"{{"inputs":[{},{}],"outputs":[]}}"#, tensor("[4,2]"), tensor("[8,3]"));
+        let manifest = Manifest::parse(&text).unwrap();
+        assert_eq!(manifest.inputs[0].to_string(), "t: int8 (n<=4,2)");
+        let mismatch = |first: [i64; 2], second: [i64; 2]| {
+            let inputs = [first, second].map(|dims| ((0, 8), std::borrow::Cow::Owned(dims.to_vec())));
+            manifest.first_mismatch(inputs.into_iter()).map(|(index, _)| index)
+        };
+        assert_eq!(mismatch([4, 2], [4, 3]), None);
+        assert_eq!(mismatch([1, 2], [1, 3]), None);
+        assert_eq!(mismatch([0, 2], [0, 3]), Some(0), "a bounded dimension has at least one element");
+        assert_eq!(mismatch([5, 2], [5, 3]), Some(0), "beyond the bound");
+        assert_eq!(mismatch([3, 2], [2, 3]), Some(1), "two sizes of one name");
+        assert_eq!(mismatch([3, 1], [3, 3]), Some(0), "a fixed dimension");
+        let names = r#"{"inputs":[{"name":"t","dtype":"int8","shape":[4,2],"bounds":["n"]}],"outputs":[]}"#;
+        assert_eq!(Manifest::parse(names).unwrap_err(), "input 0: 1 names for 2 dimensions");
+    }
+
+    #[test]
     fn inputs_are_found_by_name() {
-        let tensor =
-            |name: &str| TensorSpec { name: name.into(), dtype: DType::Int8, shape: Shape::scalar(), holds: None };
+        let tensor = |name: &str| TensorSpec {
+            name: name.into(),
+            dtype: DType::Int8,
+            shape: Shape::scalar(),
+            bounds: Vec::new(),
+            holds: None,
+        };
         let manifest = Manifest { inputs: vec![tensor("a"), tensor("b")], ..Manifest::default() };
         assert_eq!((manifest.input_index("b"), manifest.input_index("c")), (Some(1), None));
     }

@@ -81,18 +81,21 @@ impl Module {
     pub(crate) fn check_inputs(&self, inputs: &[Input<'_>]) -> Result<(), Error> {
         self.check_count(inputs.len())?;
         let Some(manifest) = &self.manifest else { return Ok(()) };
-        for (index, (input, spec)) in inputs.iter().zip(&manifest.inputs).enumerate() {
-            if input.dtype() != spec.dtype || *input.shape() != spec.shape {
-                return Err(Error::InputMismatch {
-                    module: self.name.clone(),
-                    index,
-                    name: spec.name.clone(),
-                    expected: format!("{} ({})", spec.dtype, spec.shape),
-                    got: format!("{} ({})", input.dtype(), input.shape()),
-                });
-            }
+        let mut given = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            let (code, bits) = input.dtype().dlpack();
+            let dims = input.shape().to_signed().map_err(outboard_tensor::TensorError::from)?;
+            given.push(((code.into(), bits.into()), dims.to_vec().into()));
         }
-        Ok(())
+        let Some((index, spec)) = manifest.first_mismatch(given.into_iter()) else { return Ok(()) };
+        let got = inputs.get(index).map_or_else(String::new, |input| format!("{} ({})", input.dtype(), input.shape()));
+        Err(Error::InputMismatch {
+            module: self.name.clone(),
+            index,
+            name: spec.name.clone(),
+            expected: spec.kind(),
+            got,
+        })
     }
 
     /// Whether this is the number of inputs the module declares.

@@ -424,11 +424,12 @@ OUTBOARD_VECTOR(float, f32, 4)
 
 #define OUTBOARD_MODEL "small_network"
 enum {
+  OUTBOARD_VARIANTS = 1, /* the sizes of dimensions that are bounded rather than fixed */
   OUTBOARD_INPUTS = 1,
   OUTBOARD_OUTPUTS = 1,
   OUTBOARD_CONSTANTS = 8,
 };
-static const uint64_t OUTBOARD_WORKSPACE_BYTES = 17280;
+static const uint64_t outboard_workspace_bytes[OUTBOARD_VARIANTS] = {17280};
 
 typedef struct {
   const char *name;
@@ -445,13 +446,15 @@ typedef struct {
   int64_t elements;
 } OutboardConstant;
 
-static const OutboardTensor outboard_inputs[OUTBOARD_INPUTS + 1] = {
-    {"image", 3136, {1, 1, 28, 28}, 4, {DL_FLOAT, 32, 1}, 0},
-    {0},
+static const OutboardTensor outboard_inputs[OUTBOARD_VARIANTS][OUTBOARD_INPUTS + 1] = {
+    {
+     {"image", 3136, {1, 1, 28, 28}, 4, {DL_FLOAT, 32, 1}, 0},
+     {0}},
 };
-static const OutboardTensor outboard_outputs[OUTBOARD_OUTPUTS + 1] = {
-    {"scores", 40, {1, 10}, 2, {DL_FLOAT, 32, 1}, 0},
-    {0},
+static const OutboardTensor outboard_outputs[OUTBOARD_VARIANTS][OUTBOARD_OUTPUTS + 1] = {
+    {
+     {"scores", 40, {1, 10}, 2, {DL_FLOAT, 32, 1}, 0},
+     {0}},
 };
 static const OutboardConstant outboard_constants[OUTBOARD_CONSTANTS + 1] = {
     {1, {DL_FLOAT, 32, 1}, 200},
@@ -694,7 +697,7 @@ OUTBOARD_KERNEL void k007_softmax(const float *restrict n9_Gemm, float *restrict
 /* ---- The model ---- */
 
 /* in: inputs, c: constants, out: outputs, w: workspace */
-static void outboard_run(void *const *in, void *const *c, void *const *out, unsigned char *w) {
+static void outboard_run_0(void *const *in, void *const *c, void *const *out, unsigned char *w) {
   (void)in, (void)c, (void)out, (void)w;
   /* Conv "conv1" (node 0) */
   /* Relu "relu1" (node 1) */
@@ -715,6 +718,15 @@ static void outboard_run(void *const *in, void *const *c, void *const *out, unsi
   k006_matmul1_strided_slice1_add3((void *)(w + 1024), c[6], c[7], (void *)(w + 0));
   /* Softmax "softmax" (node 10) */
   k007_softmax((void *)(w + 0), out[0]);
+}
+
+static void outboard_run(int32_t variant, void *const *in, void *const *c, void *const *out,
+                         unsigned char *w) {
+  switch (variant) {
+    case 0:
+      outboard_run_0(in, c, out, w);
+      break;
+  }
 }
 
 /* ---- The entry: checks what it is given, makes room for the outputs, runs the model ------------------------------- */
@@ -743,6 +755,14 @@ static int outboard_same_dtype(const OutboardTensor *expected, DLDataType given)
   return given.lanes == 1 && (is_bool || (given.code == expected->dtype.code && given.bits == expected->dtype.bits));
 }
 
+static int outboard_same_shape(const OutboardTensor *expected, const TVMDSPNDArray *tensor) {
+  int same = tensor->ndim == expected->ndim;
+  for (int32_t i = 0; same && i < expected->ndim; i++) {
+    same = tensor->shape[i] == expected->shape[i];
+  }
+  return same;
+}
+
 static int outboard_is_dense(const TVMDSPNDArray *tensor) {
   int64_t stride = 1;
   for (int32_t i = tensor->ndim - 1; tensor->strides != NULL && i >= 0; i--) {
@@ -754,20 +774,33 @@ static int outboard_is_dense(const TVMDSPNDArray *tensor) {
   return 1;
 }
 
+/* The variant for inputs of these shapes; the last one, whose sizes are the largest, when there is none. */
+static int32_t outboard_variant(const TVMFFIAny *inputs) {
+  for (int32_t variant = 0; variant < OUTBOARD_VARIANTS - 1; variant++) {
+    int same = 1;
+    for (int i = 0; same && i < OUTBOARD_INPUTS; i++) {
+      const TVMDSPNDArray *tensor = inputs[i].u.v_ptr;
+      same = inputs[i].type_index == TVM_FFI_TENSOR && tensor != NULL &&
+             outboard_same_shape(&outboard_inputs[variant][i], tensor);
+    }
+    if (same) {
+      return variant;
+    }
+  }
+  return OUTBOARD_VARIANTS - 1;
+}
+
 /* Finds the data of an input, or prints a line that says why it cannot be taken. */
-static int outboard_input(int index, const TVMFFIAny *given, void **data) {
-  const OutboardTensor *expected = &outboard_inputs[index];
+static int outboard_input(int32_t variant, int index, const TVMFFIAny *given, void **data) {
+  const OutboardTensor *expected = &outboard_inputs[variant][index];
   const TVMDSPNDArray *tensor = given->u.v_ptr;
   if (given->type_index != TVM_FFI_TENSOR || tensor == NULL) {
     printf(OUTBOARD_MODEL ": input %d \"%s\" is not a tensor\n", index, expected->name);
     return OUTBOARD_ERROR;
   }
-  int same = tensor->ndim == expected->ndim && outboard_same_dtype(expected, tensor->dtype);
-  for (int32_t i = 0; same && i < expected->ndim; i++) {
-    same = tensor->shape[i] == expected->shape[i];
-  }
-  if (!same) {
-    printf(OUTBOARD_MODEL ": input %d \"%s\": expected ", index, expected->name);
+  if (!outboard_same_shape(expected, tensor) || !outboard_same_dtype(expected, tensor->dtype)) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\": expected %s", index, expected->name,
+           OUTBOARD_VARIANTS > 1 ? "at most " : "");
     outboard_print_tensor(expected->dtype, expected->ndim, expected->shape);
     printf(", got ");
     outboard_print_tensor(tensor->dtype, tensor->ndim, tensor->shape);
@@ -811,8 +844,8 @@ static void outboard_release(TVMFFIAny *reg) {
 }
 
 /* Makes room for an output in its register; the tensor keeps the storage alive. An empty one has no data. */
-static int outboard_make_output(int index, void **data) {
-  const OutboardTensor *spec = &outboard_outputs[index];
+static int outboard_make_output(int32_t variant, int index, void **data) {
+  const OutboardTensor *spec = &outboard_outputs[variant][index];
   TVMDSPStorage *storage = TVMDSPStorageAlloc((size_t)spec->bytes, outboard_cpu, spec->dtype);
   if (storage == NULL) {
     return OUTBOARD_NO_MEMORY;
@@ -844,21 +877,21 @@ static int outboard_make_result(TVMFFIAny *output) {
   return OUTBOARD_OK;
 }
 
-static int outboard_infer(void *const *in, void *const *constants, TVMFFIAny *output) {
+static int outboard_infer(int32_t variant, void *const *in, void *const *constants, TVMFFIAny *output) {
   void *out[OUTBOARD_OUTPUTS + 1] = {0};
   unsigned char *workspace = NULL;
   for (int i = 0; i < OUTBOARD_OUTPUTS; i++) {
-    if (outboard_make_output(i, &out[i]) != OUTBOARD_OK) {
+    if (outboard_make_output(variant, i, &out[i]) != OUTBOARD_OK) {
       return OUTBOARD_NO_MEMORY;
     }
   }
-  if (OUTBOARD_WORKSPACE_BYTES > 0) {
-    workspace = TVMBackendAllocWorkspace(1, 0, OUTBOARD_WORKSPACE_BYTES, DL_UINT, 8);
+  if (outboard_workspace_bytes[variant] > 0) {
+    workspace = TVMBackendAllocWorkspace(1, 0, outboard_workspace_bytes[variant], DL_UINT, 8);
     if (workspace == NULL) {
       return OUTBOARD_NO_MEMORY;
     }
   }
-  outboard_run(in, constants, out, workspace);
+  outboard_run(variant, in, constants, out, workspace);
   if (workspace != NULL) {
     TVMBackendFreeWorkspace(1, 0, workspace);
   }
@@ -872,8 +905,9 @@ int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIA
     printf(OUTBOARD_MODEL ": expected %d inputs, got %d\n", OUTBOARD_INPUTS, num_inputs);
     return OUTBOARD_ERROR;
   }
+  const int32_t variant = outboard_variant(inputs);
   for (int i = 0; i < OUTBOARD_INPUTS; i++) {
-    if (outboard_input(i, &inputs[i], &in[i]) != OUTBOARD_OK) {
+    if (outboard_input(variant, i, &inputs[i], &in[i]) != OUTBOARD_OK) {
       return OUTBOARD_ERROR;
     }
   }
@@ -888,7 +922,7 @@ int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIA
   }
   memset(outboard_registers, 0, sizeof outboard_registers);
   TVMDSPRegFileInit(outboard_registers, OUTBOARD_OUTPUTS + 1);
-  int status = outboard_infer(in, data, output);
+  int status = outboard_infer(variant, in, data, output);
   if (status != OUTBOARD_OK) {
     for (int i = 0; i <= OUTBOARD_OUTPUTS; i++) {
       outboard_release(&outboard_registers[i]);

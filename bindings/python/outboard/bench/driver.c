@@ -17,7 +17,7 @@ int TVMDSPBuiltinMakeTuplePacked(const TVMFFIAny *args, int32_t num_args, TVMFFI
 void TVMDSPRegFileInit(TVMFFIAny *registers, int32_t count) {}
 void TVMFFIObjectDecRef(TVMFFIObject *object) {}
 
-uint64_t outboard_bench_workspace(void) { return OUTBOARD_WORKSPACE_BYTES; }
+uint64_t outboard_bench_workspace(void) { return outboard_workspace_bytes[0]; }
 
 /* The place in weights.bin of a constant, -1 behind the last one. */
 int64_t outboard_bench_constant(int64_t index) {
@@ -29,7 +29,7 @@ int64_t outboard_bench_run(void *const *in, void *const *c, void *const *out, un
   struct timespec begin, end;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
   for (int64_t i = 0; i < calls; i++) {
-    outboard_run(in, c, out, w);
+    outboard_run(0, in, c, out, w);
   }
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
   return (end.tv_sec - begin.tv_sec) * 1000000000ll + end.tv_nsec - begin.tv_nsec;

@@ -57,6 +57,13 @@ def parser() -> argparse.ArgumentParser:
         help="fix the size of a named dimension; may be repeated",
     )
     p.add_argument(
+        "--bound",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="let a named dimension be anything from 1 to N at run time, with code for each size; may be repeated",
+    )
+    p.add_argument(
         "--target",
         choices=TARGETS,
         default="host",
@@ -103,7 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = compile(
             options.model,
             inputs=options.input,
-            bind=_bindings(options.bind),
+            bind=_sizes("--bind", options.bind),
+            bounds=_sizes("--bound", options.bound),
             target=options.target,
             name=options.name,
             profile_layers=options.profile_layers,
@@ -126,12 +134,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _bindings(texts: Sequence[str]) -> dict[str, int]:
+def _sizes(option: str, texts: Sequence[str]) -> dict[str, int]:
     sizes = {}
     for text in texts:
         name, equals, number = text.rpartition("=")
         if not equals or not name or not number.isdecimal():
-            raise BuildError(f'--bind "{text}" is not NAME=N', hint="write for example --bind batch=1")
+            raise BuildError(f'{option} "{text}" is not NAME=N', hint=f"write for example {option} batch=1")
         sizes[name] = int(number)
     return sizes
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from . import memory
 from .package_data import data_text
 from .program import Buffer, Copy, Program, Step
@@ -14,7 +16,7 @@ from .tensors import DTYPES, DType, TensorSpec
 from .tir_to_c import C_TYPES, SUFFIXES, KernelC
 
 # Headers of the compiler itself; a kernel's variables keep clear of what the file defines at file scope, all of which
-# begins with outboard_, OUTBOARD_, TVM or k<number>_.
+# begins with outboard_, OUTBOARD_, TVM or k<number>_, v<number>k<number>_.
 _KERNEL_NAME_LENGTH = 56
 _LAYER_NAME_LENGTH = 96
 
@@ -30,36 +32,55 @@ class CFile:
     workspace_bytes: int
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A program and its kernels. The variants of a file differ in the sizes of dimensions only."""
+
+    program: Program
+    kernels: dict[str, KernelC]
+
+
 def render(
     model_name: str,
     builder: str,
-    program: Program,
-    kernels: dict[str, KernelC],
+    variants: Sequence[Variant],
+    constants: Sequence[np.ndarray],
     constant_indices: Sequence[int],
     profile_layers: bool = False,
 ) -> CFile:
-    """The C file of ``program``. ``constant_indices`` are the places of its constants in weights.bin.
+    """The C file of programs that share ``constants``, whose places in weights.bin are ``constant_indices``.
 
     With ``profile_layers`` it counts the cycles of every step, and has a function that prints them.
     """
-    layout = _Workspace(program, kernels)
-    names = _kernel_names(program)
-    halves = any("outboard_half" in line for k in kernels.values() for line in (*k.parameters, *k.body))
+    layouts = [_Workspace(variant.program, variant.kernels) for variant in variants]
+    prefixes = [""] if len(variants) == 1 else [f"v{number}" for number in range(len(variants))]
+    names = [_kernel_names(variant.program, prefix) for variant, prefix in zip(variants, prefixes, strict=True)]
+    kernels = [kernel for variant in variants for kernel in variant.kernels.values()]
+    halves = any("outboard_half" in line for k in kernels for line in (*k.parameters, *k.body))
     parts = [
-        _banner(model_name, builder, program),
+        _banner(model_name, builder, variants),
         "#define OUTBOARD_USES_HALF 1\n" if halves else "",
         data_text("outboard_tvm_abi.h"),
         data_text("kernel_support.h"),
         _vectors(kernels),
         _externs(kernels),
-        _definitions(model_name, program, constant_indices, layout.nbytes),
+        _definitions(model_name, variants, constants, constant_indices, [layout.nbytes for layout in layouts]),
         "/* ---- Kernels ---- */\n",
-        *(f"{kernels[kernel].definition(name)}\n" for kernel, name in names.items()),
-        _profile(program, names) if profile_layers else "",
-        _run(program, kernels, names, layout, profile_layers),
+        *(
+            f"{variant.kernels[kernel].definition(name)}\n"
+            for variant, its_names in zip(variants, names, strict=True)
+            for kernel, name in its_names.items()
+        ),
+        _profile(variants[0].program, names[0]) if profile_layers else "",
+        "/* ---- The model ---- */\n",
+        *(
+            _run(number, variant, its_names, layout, profile_layers)
+            for number, (variant, its_names, layout) in enumerate(zip(variants, names, layouts, strict=True))
+        ),
+        _dispatch(len(variants)),
         data_text("entry.c"),
     ]
-    return CFile("\n".join(part for part in parts if part), layout.nbytes)
+    return CFile("\n".join(part for part in parts if part), max(layout.nbytes for layout in layouts))
 
 
 def c_string(text: str) -> str:
@@ -78,40 +99,51 @@ def _comment(text: str) -> str:
     return re.sub(r"[^\x20-\x7e]", "?", text.replace("*/", "* /").replace("/*", "/ *"))
 
 
-def _banner(model_name: str, builder: str, program: Program) -> str:
+def _banner(model_name: str, builder: str, variants: Sequence[Variant]) -> str:
     lines = [f"/* {_comment(model_name)}, written by {builder}.", " *"]
-    for kind, tensors in (("input", program.inputs), ("output", program.outputs)):
-        lines += [f' * {kind} {i} "{_comment(t.name)}" {t}' for i, t in enumerate(tensors)]
+    for number, variant in enumerate(variants):
+        if len(variants) > 1:
+            lines.append(f" * variant {number}:")
+        for kind, tensors in (("input", variant.program.inputs), ("output", variant.program.outputs)):
+            lines += [f' * {kind} {i} "{_comment(t.name)}" {t}' for i, t in enumerate(tensors)]
     return "\n".join([*lines, " */"]) + "\n"
 
 
-def _vectors(kernels: dict[str, KernelC]) -> str:
-    types = sorted({vector for kernel in kernels.values() for vector in kernel.vectors})
+def _vectors(kernels: Sequence[KernelC]) -> str:
+    types = sorted({vector for kernel in kernels for vector in kernel.vectors})
     return "\n".join(f"OUTBOARD_VECTOR({C_TYPES[t]}, {SUFFIXES[t]}, {lanes})" for t, lanes in types) + "\n" * bool(
         types
     )
 
 
-def _externs(kernels: dict[str, KernelC]) -> str:
-    prototypes = sorted({prototype for kernel in kernels.values() for prototype in kernel.externs})
+def _externs(kernels: Sequence[KernelC]) -> str:
+    prototypes = sorted({prototype for kernel in kernels for prototype in kernel.externs})
     return "\n".join(["/* The device's mathematical library. */", *prototypes, ""]) if prototypes else ""
 
 
-def _definitions(model_name: str, program: Program, indices: Sequence[int], workspace_bytes: int) -> str:
+def _definitions(
+    model_name: str,
+    variants: Sequence[Variant],
+    arrays: Sequence[np.ndarray],
+    indices: Sequence[int],
+    workspaces: Sequence[int],
+) -> str:
+    program, rooms = variants[0].program, ", ".join(map(str, workspaces))
     name = json.dumps(re.sub(r"[^\w.+-]", "_", model_name))
     constants = [
         f"    {{{index}, {_c_dtype(DTYPES[str(array.dtype)])}, {array.size}}},"
-        for index, array in zip(indices, program.constants, strict=True)
+        for index, array in zip(indices, arrays, strict=True)
     ]
     return "\n".join(
         [
             f"#define OUTBOARD_MODEL {name}",
             "enum {",
+            f"  OUTBOARD_VARIANTS = {len(variants)}, /* the sizes of dimensions that are bounded rather than fixed */",
             f"  OUTBOARD_INPUTS = {len(program.inputs)},",
             f"  OUTBOARD_OUTPUTS = {len(program.outputs)},",
-            f"  OUTBOARD_CONSTANTS = {len(program.constants)},",
+            f"  OUTBOARD_CONSTANTS = {len(arrays)},",
             "};",
-            f"static const uint64_t OUTBOARD_WORKSPACE_BYTES = {workspace_bytes};",
+            f"static const uint64_t outboard_workspace_bytes[OUTBOARD_VARIANTS] = {{{rooms}}};",
             "",
             "typedef struct {",
             "  const char *name;",
@@ -128,8 +160,8 @@ def _definitions(model_name: str, program: Program, indices: Sequence[int], work
             "  int64_t elements;",
             "} OutboardConstant;",
             "",
-            *_tensor_table("outboard_inputs", "OUTBOARD_INPUTS", program.inputs),
-            *_tensor_table("outboard_outputs", "OUTBOARD_OUTPUTS", program.outputs),
+            *_tensor_table("outboard_inputs", "OUTBOARD_INPUTS", [v.program.inputs for v in variants]),
+            *_tensor_table("outboard_outputs", "OUTBOARD_OUTPUTS", [v.program.outputs for v in variants]),
             "static const OutboardConstant outboard_constants[OUTBOARD_CONSTANTS + 1] = {",
             *constants,
             "    {0},",
@@ -146,22 +178,25 @@ def _c_dtype(dtype: DType) -> str:
     return f"{{{_DL_CODES[dtype.code]}, {dtype.bits}, 1}}"
 
 
-def _tensor_table(name: str, size: str, tensors: Sequence[TensorSpec]) -> list[str]:
-    rows = [
-        f"    {{{c_string(t.name)}, {t.nbytes}, {{{', '.join(map(str, t.shape or (0,)))}}}, {len(t.shape)}, "
-        f"{_c_dtype(t.dtype)}, {int(t.dtype.name == 'bool')}}},"
-        for t in tensors
-    ]
-    return [f"static const OutboardTensor {name}[{size} + 1] = {{", *rows, "    {0},", "};"]
+def _tensor_table(name: str, size: str, variants: Sequence[Sequence[TensorSpec]]) -> list[str]:
+    lines = [f"static const OutboardTensor {name}[OUTBOARD_VARIANTS][{size} + 1] = {{"]
+    for tensors in variants:
+        rows = [
+            f"     {{{c_string(t.name)}, {t.nbytes}, {{{', '.join(map(str, t.shape or (0,)))}}}, {len(t.shape)}, "
+            f"{_c_dtype(t.dtype)}, {int(t.dtype.name == 'bool')}}},"
+            for t in tensors
+        ]
+        lines += ["    {", *rows, "     {0}},"]
+    return [*lines, "};"]
 
 
-def _kernel_names(program: Program) -> dict[str, str]:
+def _kernel_names(program: Program, prefix: str) -> dict[str, str]:
     """A C name for each kernel: its place in the model and the operations it does."""
     names: dict[str, str] = {}
     for step in program.steps:
         if isinstance(step, Step) and step.kernel not in names:
             plain = re.sub(r"\W", "_", step.kernel.removeprefix("fused_")).replace("tir_", "")
-            names[step.kernel] = f"k{len(names):03d}_{plain[:_KERNEL_NAME_LENGTH].rstrip('_')}"
+            names[step.kernel] = f"{prefix}k{len(names):03d}_{plain[:_KERNEL_NAME_LENGTH].rstrip('_')}"
     return names
 
 
@@ -204,14 +239,22 @@ def _profile(program: Program, names: dict[str, str]) -> str:
     return "\n".join([*head, *rows]) + data_text("profile.c")
 
 
-def _run(
-    program: Program, kernels: dict[str, KernelC], names: dict[str, str], layout: _Workspace, profile: bool
-) -> str:
+def _dispatch(count: int) -> str:
     lines = [
-        "/* ---- The model ---- */",
-        "",
+        "static void outboard_run(int32_t variant, void *const *in, void *const *c, void *const *out,",
+        "                         unsigned char *w) {",
+        "  switch (variant) {",
+    ]
+    for number in range(count):
+        lines += [f"    case {number}:", f"      outboard_run_{number}(in, c, out, w);", "      break;"]
+    return "\n".join([*lines, "  }", "}", ""])
+
+
+def _run(number: int, variant: Variant, names: dict[str, str], layout: _Workspace, profile: bool) -> str:
+    program, kernels = variant.program, variant.kernels
+    lines = [
         "/* in: inputs, c: constants, out: outputs, w: workspace */",
-        "static void outboard_run(void *const *in, void *const *c, void *const *out, unsigned char *w) {",
+        f"static void outboard_run_{number}(void *const *in, void *const *c, void *const *out, unsigned char *w) {{",
         "  (void)in, (void)c, (void)out, (void)w;",
     ]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 
 from .. import __version__
-from . import io_meta, notes, onnx_cache
+from . import io_meta, notes, onnx_cache, variants
 from .errors import BuildError
 from .files import write_whole
 from .onnx_load import check_outputs, fix_inputs, load
@@ -70,6 +70,7 @@ def compile(
     *,
     inputs: Sequence[str | InputOption] = (),
     bind: Mapping[str, int] | None = None,
+    bounds: Mapping[str, int] | None = None,
     target: str = "host",
     name: str | None = None,
     profile_layers: bool = False,
@@ -78,7 +79,8 @@ def compile(
 ) -> Module:
     """Compiles an ONNX model.
 
-    ``inputs`` fixes shapes (``"data=1,3,224,224"``), ``bind`` the sizes of named dimensions. ``target`` is ``host``
+    ``inputs`` fixes shapes (``"data=1,3,224,224"``), ``bind`` the sizes of named dimensions; ``bounds`` lets named
+    dimensions be anything from 1 to a bound at run time, with code for each size. ``target`` is ``host``
     (this machine's CPU at a portable level), ``host-native`` (all this CPU has) or ``c-only`` (C source, no module).
     ``caches`` pairs inputs with the outputs that replace them (``"past=present"``, or ``"auto"`` for names like these):
     the outputs become the one result and then the caches, which the device can keep. With ``profile_layers`` the module
@@ -94,31 +96,44 @@ def compile(
         proto, label = load(Path(model)), Path(model).stem
     label = name or label
     options = [parse_input_option(i) if isinstance(i, str) else i for i in inputs]
-    specs = fix_inputs(proto, options, bind)
     check_outputs(proto)
     cached = onnx_cache.order_outputs(proto, caches)
+    sizes = variants.sizes_of(proto, bounds or {})
+    if len(sizes) > 1 and profile_layers:
+        raise BuildError("layers are profiled for one size of each dimension", hint="use --bind instead of --bound")
+    fixed = []
+    for combination in sizes:
+        variant = onnx.ModelProto.FromString(proto.SerializeToString())
+        fixed.append((variant, fix_inputs(variant, options, {**(bind or {}), **combination})))
+    specs = variants.merged([variant_specs for _, variant_specs in fixed], sizes)
     compiler = None if target == "c-only" else Compiler()
     machine = None if compiler is None else compiler.machine(native=target == "host-native")
 
     # TVM takes seconds to load: what can fail before it has failed by now.
     try:
-        from .lowering import lower_to_c
+        from .lowering import lower, to_c
     except ImportError as error:
         raise BuildError(
             f"TVM cannot be loaded: {error}", hint="pip install -r bindings/python/requirements.txt"
         ) from error
-    lowered = lower_to_c(proto, specs, label, BUILDER, machine, say, profile_layers)
+    lowered = []
+    for number, (variant, variant_specs) in enumerate(fixed, start=1):
+        if len(fixed) > 1:
+            say(f"variant {number} of {len(fixed)}: {', '.join(map(str, variant_specs))}")
+        lowered.append(lower(variant, variant_specs, machine, say))
+    outputs = variants.merged([v.program.outputs for v in lowered], sizes)
+    source = to_c(lowered, label, BUILDER, profile_layers)
     result = Module(
         label,
         tuple(specs),
-        tuple(lowered.outputs),
-        lowered.c_source,
-        lowered.weights,
-        io_meta.pack(specs, lowered.outputs),
-        lowered.workspace_bytes,
+        tuple(outputs),
+        source.c_source,
+        source.weights,
+        io_meta.pack(specs, outputs),
+        source.workspace_bytes,
         machine,
         None,
-        onnx_cache.caches(cached, specs, lowered.outputs),
+        onnx_cache.caches(cached, specs, outputs),
     )
     beyond = onnx_cache.beyond_the_original(specs, result.caches)
     if beyond:

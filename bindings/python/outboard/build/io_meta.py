@@ -28,11 +28,12 @@ def capacity(tensors: Sequence[TensorSpec]) -> int:
 
 
 def pack(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> bytes:
-    """The metadata record of a module with these inputs and outputs.
+    """The metadata record of a module with these inputs and outputs; bounded dimensions make its sizes upper bounds.
 
     >>> from .tensors import DTYPES
     >>> x = TensorSpec("x", DTYPES["float32"], (1, 4))
     >>> pack([x], [x]).hex()
     '54494f4d010000000100000001000000c000000000000000c0000000000000000100000000000000'
     """
-    return _LAYOUT.pack(MAGIC, VERSION, len(inputs), len(outputs), capacity(inputs), capacity(outputs), SIZES_EXACT, 0)
+    exact = 0 if any(tensor.bounds for tensor in (*inputs, *outputs)) else SIZES_EXACT
+    return _LAYOUT.pack(MAGIC, VERSION, len(inputs), len(outputs), capacity(inputs), capacity(outputs), exact, 0)

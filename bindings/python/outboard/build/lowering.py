@@ -23,11 +23,12 @@ from . import (
     tir_to_c,
 )
 from . import weights as weights_bin
+from .c_file import Variant
 from .errors import BuildError
 from .narrow_types import NARROW
 from .onnx_facts import Facts
 from .onnx_import import summary
-from .program import Program, Step
+from .program import ConstantPool, Program, Step
 from .tensors import DTYPES, TensorSpec, carried_dtype, dtype_of_onnx
 from .toolchain import Machine
 
@@ -36,23 +37,16 @@ WEIGHTS_ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Lowered:
-    """The C source of a model, its constants and its outputs."""
+    """The C source of a model, its constants, and the largest workspace it asks for."""
 
     c_source: str
     weights: bytes
-    outputs: list[TensorSpec]
     workspace_bytes: int
 
 
-def lower_to_c(
-    model: onnx.ModelProto,
-    inputs: Sequence[TensorSpec],
-    name: str,
-    builder: str,
-    machine: Machine | None,
-    say: Callable[[str], None],
-    profile_layers: bool = False,
-) -> Lowered:
+def lower(
+    model: onnx.ModelProto, inputs: Sequence[TensorSpec], machine: Machine | None, say: Callable[[str], None]
+) -> Variant:
     """Lowers ``model``, which it may change. ``machine`` guides the schedules; the C is portable either way."""
     output_names = [output.name for output in model.graph.output]
     say("folding constants")
@@ -69,15 +63,23 @@ def lower_to_c(
     say(f"generating {len(flat.kernels)} kernels")
     kernels = _kernels(flat, machine)
     flat.number_constants()
+    return Variant(flat, kernels)
+
+
+def to_c(lowered: Sequence[Variant], name: str, builder: str, profile_layers: bool) -> Lowered:
+    """The C source for models that differ in the sizes of their dimensions only, and their constants."""
+    pool = ConstantPool()
+    for variant in lowered:
+        variant.program.share_constants(pool)
     packed = weights_bin.pack(
         (
             weights_bin.Tensor(DTYPES[str(array.dtype)], array.shape, np.ascontiguousarray(array).tobytes())
-            for array in flat.constants
+            for array in pool.arrays
         ),
         align=WEIGHTS_ALIGNMENT,
     )
-    rendered = c_file.render(name, builder, flat, kernels, packed.indices, profile_layers)
-    return Lowered(rendered.text, packed.blob, flat.outputs, rendered.workspace_bytes)
+    rendered = c_file.render(name, builder, lowered, pool.arrays, packed.indices, profile_layers)
+    return Lowered(rendered.text, packed.blob, rendered.workspace_bytes)
 
 
 def _kernel(flat: Program, name: str, function: tirx.PrimFunc, vectors: schedule.Vectors) -> tir_to_c.KernelC:

@@ -98,6 +98,8 @@ def caches(names: Sequence[str], inputs: Sequence[TensorSpec], outputs: Sequence
                 hint="a cache that stays on the device has one shape: write rows into it (TensorScatter, ScatterND) "
                 "instead of adding them at its end",
             )
+        if before.bounds:
+            raise BuildError(f'the cache "{name}" is {before}: a cache that stays on the device has one size')
         found.append(Cache(index, place))
     return tuple(found)
 

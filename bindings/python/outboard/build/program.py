@@ -59,6 +59,22 @@ class Copy:
 
 
 @dataclass
+class ConstantPool:
+    """Constants of several programs; equal ones are one."""
+
+    arrays: list[np.ndarray] = field(default_factory=list)
+    _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
+
+    def place(self, array: np.ndarray) -> int:
+        """The number of a constant, which is added when it is new."""
+        key = (str(array.dtype), hashlib.sha256(array.tobytes()).digest())
+        if key not in self._places:
+            self._places[key] = len(self.arrays)
+            self.arrays.append(array)
+        return self._places[key]
+
+
+@dataclass
 class Program:
     """A model: its inputs, constants, kernels and steps."""
 
@@ -104,6 +120,16 @@ class Program:
         self.constants = [self.constants[buffer.index] for buffer in used]
         for index, buffer in enumerate(used):
             buffer.index = index
+
+    def share_constants(self, pool: ConstantPool) -> None:
+        """Puts the constants into a pool that several programs share; their numbers are then those of the pool."""
+        places = [pool.place(array) for array in self.constants]
+        moved: set[Buffer] = set()
+        for step in self.steps:
+            for buffer in step.arguments if isinstance(step, Step) else (step.source,):
+                if buffer.place == "constant" and buffer not in moved:
+                    moved.add(buffer)
+                    buffer.index = places[buffer.index]
 
 
 def flatten(

@@ -68,12 +68,17 @@ def carried_dtype(elem_type: int) -> tuple[DType | None, str]:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A named tensor of fixed shape. ``holds`` names the narrow type that ``dtype`` carries; empty for all others."""
+    """A named tensor.
+
+    ``holds`` names the narrow type that ``dtype`` carries; empty for all others. ``bounds`` has a name for each
+    dimension whose size in ``shape`` is the largest one rather than the only one; empty when all are fixed.
+    """
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
     holds: str = ""
+    bounds: tuple[str, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -84,11 +89,17 @@ class TensorSpec:
         return self.elements * self.dtype.itemsize
 
     def __str__(self) -> str:
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        names = self.bounds or ("",) * len(self.shape)
+        dims = (f"{name}<={size}" if name else str(size) for name, size in zip(names, self.shape, strict=True))
+        return f"{self.dtype.name}[{','.join(dims)}]"
 
     def manifest(self) -> dict[str, object]:
         record: dict[str, object] = {"name": self.name, "dtype": self.dtype.name, "shape": list(self.shape)}
-        return {**record, "holds": self.holds} if self.holds else record
+        if self.holds:
+            record["holds"] = self.holds
+        if self.bounds:
+            record["bounds"] = list(self.bounds)
+        return record
 
 
 @dataclass(frozen=True)

@@ -263,21 +263,19 @@ fn check_declared(module: &Module, inputs: &[RawTensor<'_>]) -> Result<(), Error
     }
     module.check_count(inputs.len())?;
     let Some(manifest) = &module.manifest else { return Ok(()) };
-    for (index, (input, spec)) in inputs.iter().zip(&manifest.inputs).enumerate() {
-        let (code, bits) = spec.dtype.dlpack();
-        let dims = spec.shape.to_signed().map_err(outboard_tensor::TensorError::from)?;
-        if input.dtype != (code.into(), bits.into()) || *input.dims != *dims {
-            let (code, bits) = input.dtype;
-            return Err(Error::InputMismatch {
-                module: module.name.clone(),
-                index,
-                name: spec.name.clone(),
-                expected: format!("{} ({})", spec.dtype, spec.shape),
-                got: format!("type {code} of {bits} bits, shape {:?}", input.dims),
-            });
-        }
-    }
-    Ok(())
+    let given = inputs.iter().map(|input| (input.dtype, input.dims.into()));
+    let Some((index, spec)) = manifest.first_mismatch(given) else { return Ok(()) };
+    let got = inputs.get(index).map_or_else(String::new, |input| {
+        let (code, bits) = input.dtype;
+        format!("type {code} of {bits} bits, shape {:?}", input.dims)
+    });
+    Err(Error::InputMismatch {
+        module: module.name.clone(),
+        index,
+        name: spec.name.clone(),
+        expected: spec.kind(),
+        got,
+    })
 }
 
 #[cfg(test)]

@@ -24,6 +24,14 @@ static int outboard_same_dtype(const OutboardTensor *expected, DLDataType given)
   return given.lanes == 1 && (is_bool || (given.code == expected->dtype.code && given.bits == expected->dtype.bits));
 }
 
+static int outboard_same_shape(const OutboardTensor *expected, const TVMDSPNDArray *tensor) {
+  int same = tensor->ndim == expected->ndim;
+  for (int32_t i = 0; same && i < expected->ndim; i++) {
+    same = tensor->shape[i] == expected->shape[i];
+  }
+  return same;
+}
+
 static int outboard_is_dense(const TVMDSPNDArray *tensor) {
   int64_t stride = 1;
   for (int32_t i = tensor->ndim - 1; tensor->strides != NULL && i >= 0; i--) {
@@ -35,20 +43,33 @@ static int outboard_is_dense(const TVMDSPNDArray *tensor) {
   return 1;
 }
 
+/* The variant for inputs of these shapes; the last one, whose sizes are the largest, when there is none. */
+static int32_t outboard_variant(const TVMFFIAny *inputs) {
+  for (int32_t variant = 0; variant < OUTBOARD_VARIANTS - 1; variant++) {
+    int same = 1;
+    for (int i = 0; same && i < OUTBOARD_INPUTS; i++) {
+      const TVMDSPNDArray *tensor = inputs[i].u.v_ptr;
+      same = inputs[i].type_index == TVM_FFI_TENSOR && tensor != NULL &&
+             outboard_same_shape(&outboard_inputs[variant][i], tensor);
+    }
+    if (same) {
+      return variant;
+    }
+  }
+  return OUTBOARD_VARIANTS - 1;
+}
+
 /* Finds the data of an input, or prints a line that says why it cannot be taken. */
-static int outboard_input(int index, const TVMFFIAny *given, void **data) {
-  const OutboardTensor *expected = &outboard_inputs[index];
+static int outboard_input(int32_t variant, int index, const TVMFFIAny *given, void **data) {
+  const OutboardTensor *expected = &outboard_inputs[variant][index];
   const TVMDSPNDArray *tensor = given->u.v_ptr;
   if (given->type_index != TVM_FFI_TENSOR || tensor == NULL) {
     printf(OUTBOARD_MODEL ": input %d \"%s\" is not a tensor\n", index, expected->name);
     return OUTBOARD_ERROR;
   }
-  int same = tensor->ndim == expected->ndim && outboard_same_dtype(expected, tensor->dtype);
-  for (int32_t i = 0; same && i < expected->ndim; i++) {
-    same = tensor->shape[i] == expected->shape[i];
-  }
-  if (!same) {
-    printf(OUTBOARD_MODEL ": input %d \"%s\": expected ", index, expected->name);
+  if (!outboard_same_shape(expected, tensor) || !outboard_same_dtype(expected, tensor->dtype)) {
+    printf(OUTBOARD_MODEL ": input %d \"%s\": expected %s", index, expected->name,
+           OUTBOARD_VARIANTS > 1 ? "at most " : "");
     outboard_print_tensor(expected->dtype, expected->ndim, expected->shape);
     printf(", got ");
     outboard_print_tensor(tensor->dtype, tensor->ndim, tensor->shape);
@@ -92,8 +113,8 @@ static void outboard_release(TVMFFIAny *reg) {
 }
 
 /* Makes room for an output in its register; the tensor keeps the storage alive. An empty one has no data. */
-static int outboard_make_output(int index, void **data) {
-  const OutboardTensor *spec = &outboard_outputs[index];
+static int outboard_make_output(int32_t variant, int index, void **data) {
+  const OutboardTensor *spec = &outboard_outputs[variant][index];
   TVMDSPStorage *storage = TVMDSPStorageAlloc((size_t)spec->bytes, outboard_cpu, spec->dtype);
   if (storage == NULL) {
     return OUTBOARD_NO_MEMORY;
@@ -125,21 +146,21 @@ static int outboard_make_result(TVMFFIAny *output) {
   return OUTBOARD_OK;
 }
 
-static int outboard_infer(void *const *in, void *const *constants, TVMFFIAny *output) {
+static int outboard_infer(int32_t variant, void *const *in, void *const *constants, TVMFFIAny *output) {
   void *out[OUTBOARD_OUTPUTS + 1] = {0};
   unsigned char *workspace = NULL;
   for (int i = 0; i < OUTBOARD_OUTPUTS; i++) {
-    if (outboard_make_output(i, &out[i]) != OUTBOARD_OK) {
+    if (outboard_make_output(variant, i, &out[i]) != OUTBOARD_OK) {
       return OUTBOARD_NO_MEMORY;
     }
   }
-  if (OUTBOARD_WORKSPACE_BYTES > 0) {
-    workspace = TVMBackendAllocWorkspace(1, 0, OUTBOARD_WORKSPACE_BYTES, DL_UINT, 8);
+  if (outboard_workspace_bytes[variant] > 0) {
+    workspace = TVMBackendAllocWorkspace(1, 0, outboard_workspace_bytes[variant], DL_UINT, 8);
     if (workspace == NULL) {
       return OUTBOARD_NO_MEMORY;
     }
   }
-  outboard_run(in, constants, out, workspace);
+  outboard_run(variant, in, constants, out, workspace);
   if (workspace != NULL) {
     TVMBackendFreeWorkspace(1, 0, workspace);
   }
@@ -153,8 +174,9 @@ int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIA
     printf(OUTBOARD_MODEL ": expected %d inputs, got %d\n", OUTBOARD_INPUTS, num_inputs);
     return OUTBOARD_ERROR;
   }
+  const int32_t variant = outboard_variant(inputs);
   for (int i = 0; i < OUTBOARD_INPUTS; i++) {
-    if (outboard_input(i, &inputs[i], &in[i]) != OUTBOARD_OK) {
+    if (outboard_input(variant, i, &inputs[i], &in[i]) != OUTBOARD_OK) {
       return OUTBOARD_ERROR;
     }
   }
@@ -169,7 +191,7 @@ int cg_main_dsp(TVMFFIAny *inputs, int num_inputs, TVMFFIAny *constants, TVMFFIA
   }
   memset(outboard_registers, 0, sizeof outboard_registers);
   TVMDSPRegFileInit(outboard_registers, OUTBOARD_OUTPUTS + 1);
-  int status = outboard_infer(in, data, output);
+  int status = outboard_infer(variant, in, data, output);
   if (status != OUTBOARD_OK) {
     for (int i = 0; i <= OUTBOARD_OUTPUTS; i++) {
       outboard_release(&outboard_registers[i]);
