@@ -4,8 +4,10 @@
 //! there is nothing left to do.
 
 mod bench_models;
+mod cross;
 mod demo;
 mod device;
+mod dist;
 mod fuzz;
 mod onnx;
 mod python;
@@ -55,6 +57,17 @@ enum Command {
         #[command(flatten)]
         consent: setup::Consent,
     },
+    /// Make the archive that a board needs: programs, libraries, headers, udev rule, Python wheel
+    ///
+    /// Builds for AArch64, packs `outboard-VERSION-aarch64.tar.gz`, then unpacks it elsewhere and looks at every file. Prints the path of
+    /// the archive.
+    Dist {
+        /// Pack what a build for development makes: quicker to make, larger and slower
+        #[arg(long)]
+        quick: bool,
+        #[command(flatten)]
+        consent: setup::Consent,
+    },
     /// Feed mutated inputs to every parser
     Fuzz {
         /// Seconds for each target
@@ -91,6 +104,7 @@ fn main() -> ExitCode {
         Command::Demo { files, offline, consent } => demo::run(&files, offline, &consent),
         Command::Test { miri, consent } => test::run(miri, &consent),
         Command::Device { consent } => device::run(&consent),
+        Command::Dist { quick, consent } => dist::run(quick, &consent).map(run::result_path),
         Command::Fuzz { seconds } => fuzz::run(seconds),
         Command::Onnx(arguments) => onnx::run(&arguments),
         Command::Twins { folder } => twins::run(&folder),

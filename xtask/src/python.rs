@@ -5,23 +5,38 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files whose contents decide whether an environment is up to date.
+/// Files whose contents decide whether the environment of models and tests is up to date.
 const REQUIREMENTS: [&str; 2] = ["bindings/python/requirements.txt", "bindings/python/requirements-test.txt"];
+/// The same for the one that makes wheels.
+const WHEELS: [&str; 1] = ["bindings/python/requirements-wheel.txt"];
 
-/// A Python environment with TVM, ONNX and onnxruntime.
+/// A Python environment of its own.
 pub struct Environment {
     folder: PathBuf,
+    requirements: &'static [&'static str],
 }
 
 impl Environment {
-    /// The environment for this clone's requirements, made when it is not there yet.
+    /// The environment with TVM, ONNX and onnxruntime for this clone's requirements, made when it is not there yet.
     ///
     /// # Errors
     /// Its packages may not or cannot be installed.
     pub fn ready(consent: impl FnOnce(&str) -> Result<bool>) -> Result<Self> {
-        let (packages, key) = requirements()?;
-        let folder = cache()?.join(format!("python-{key:016x}"));
-        let environment = Self { folder };
+        Self::with(&REQUIREMENTS, "python", consent)
+    }
+
+    /// The environment that makes wheels: maturin and nothing else.
+    ///
+    /// # Errors
+    /// As for [`Environment::ready`].
+    pub fn for_wheels(consent: impl FnOnce(&str) -> Result<bool>) -> Result<Self> {
+        Self::with(&WHEELS, "wheels", consent)
+    }
+
+    fn with(files: &'static [&'static str], name: &str, consent: impl FnOnce(&str) -> Result<bool>) -> Result<Self> {
+        let (packages, key) = requirements(files)?;
+        let folder = cache()?.join(format!("{name}-{key:016x}"));
+        let environment = Self { folder, requirements: files };
         if environment.complete_mark().is_file() {
             return Ok(environment);
         }
@@ -44,7 +59,7 @@ impl Environment {
         check(Command::new("python3").args(["-m", "venv"]).arg(&self.folder))?;
         let mut install = self.python();
         install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        for file in REQUIREMENTS {
+        for file in self.requirements {
             install.arg("-r").arg(root().join(file));
         }
         check(&mut install)?;
@@ -82,10 +97,10 @@ pub fn extension() -> Result<()> {
 }
 
 /// The required packages, and a number that changes with them.
-fn requirements() -> Result<(Vec<String>, u64)> {
+fn requirements(files: &[&str]) -> Result<(Vec<String>, u64)> {
     let mut packages = Vec::new();
     let mut key = 0xcbf2_9ce4_8422_2325u64;
-    for file in REQUIREMENTS {
+    for file in files {
         let path = root().join(file);
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         for byte in text.bytes() {

@@ -22,6 +22,11 @@ pub fn result(line: impl std::fmt::Display) {
     println!("{line}");
 }
 
+/// Prints a path as the result.
+pub fn result_path(path: PathBuf) {
+    result(path.display());
+}
+
 /// The program and its arguments as one would type them.
 fn spelled(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());

@@ -1,7 +1,7 @@
 //! What the commands need from the machine, and how to get it.
 
 use crate::run::{check, exists, output, result, say};
-use crate::{python, run};
+use crate::{cross, python, run};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, IsTerminal};
 use std::process::Command;
@@ -16,7 +16,7 @@ pub struct Consent {
 
 impl Consent {
     /// Asks the person at the terminal, unless the answer was given already.
-    fn asks(&self, what: &str) -> Result<bool> {
+    pub fn asks(&self, what: &str) -> Result<bool> {
         if self.yes || std::env::var_os("CI").is_some() {
             return Ok(true);
         }
@@ -56,7 +56,7 @@ const PYTHON: Need = Need {
     packages: &["python3", "python3-venv"],
 };
 const CROSS_COMPILER: Need = Need {
-    what: "a C compiler for AArch64, which shows that generated C is plain C",
+    what: "a C compiler for AArch64, which links for the board and shows that generated C is plain C",
     present: || exists("aarch64-linux-gnu-gcc"),
     packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
 };
@@ -64,6 +64,11 @@ const QEMU_XTENSA: Need = Need {
     what: "qemu for Xtensa, the oracle of the engine",
     present: || exists("qemu-xtensa") && exists("qemu-system-xtensa"),
     packages: &["qemu-user", "qemu-system-misc"],
+};
+const QEMU_AARCH64: Need = Need {
+    what: "qemu for AArch64, which runs tests on the board's processor",
+    present: || cfg!(target_arch = "aarch64") || exists("qemu-aarch64"),
+    packages: &["qemu-user"],
 };
 const VALGRIND: Need = Need {
     what: "valgrind, which counts the loader's instructions",
@@ -118,10 +123,24 @@ pub fn for_device_code(consent: &Consent) -> Result<()> {
 /// # Errors
 /// As for [`for_c`].
 pub fn for_tests(consent: &Consent) -> Result<python::Environment> {
-    satisfy(&[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA, LLVM_MC, VALGRIND], consent)?;
+    satisfy(
+        &[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA, QEMU_AARCH64, LLVM_MC, VALGRIND],
+        consent,
+    )?;
     for_device_code(consent)?;
     components(&["rustfmt", "clippy"], consent)?;
+    cross::ready(consent)?;
     python::Environment::ready(|what| consent.asks(what))
+}
+
+/// What an archive for the board needs: the cross compiler, qemu to look at the result, and maturin. Returns the environment with it.
+///
+/// # Errors
+/// As for [`for_c`].
+pub fn for_dist(consent: &Consent) -> Result<python::Environment> {
+    satisfy(&[C_COMPILER, PYTHON, CROSS_COMPILER, QEMU_AARCH64], consent)?;
+    cross::ready(consent)?;
+    python::Environment::for_wheels(|what| consent.asks(what))
 }
 
 /// Installs everything, and builds the extension module of the Python package.

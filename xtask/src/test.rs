@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test there is, with a time table and one closing line.
 
 use crate::run::{cargo, exists, result, root, say};
-use crate::{demo, run, setup};
+use crate::{cross, demo, dist, run, setup};
 use anyhow::{Result, bail};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -34,6 +34,9 @@ pub fn run(miri: bool, consent: &setup::Consent) -> Result<()> {
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests"])
         .env("OUTBOARD_BIN", &outboard);
     steps.push(timed("Python tests", &mut pytest)?);
+    steps.push(timed("board: build", &mut cross::build())?);
+    steps.push(timed("board: tests", &mut cross::tests())?);
+    steps.push(archive(consent)?);
     steps.push(end_to_end(consent)?);
     if miri {
         steps.push(timed("Miri", &mut miri_tests())?);
@@ -63,6 +66,17 @@ fn miri_tests() -> Command {
     tests.args(["-p", "outboard-elf", "-p", "outboard-reloc", "-p", "outboard-link", "-p", "outboard-wire"]);
     tests.env("MIRIFLAGS", "-Zmiri-disable-isolation");
     tests
+}
+
+/// The archive for the board, packed and looked at.
+fn archive(consent: &setup::Consent) -> Result<Step> {
+    let started = Instant::now();
+    let packed = dist::run(true, consent);
+    if let Err(error) = &packed {
+        say(format_args!("archive failed: {error:#}"));
+    }
+    let failed = u64::from(packed.is_err());
+    Ok(Step { name: "board: archive", took: started.elapsed(), passed: 1 - failed, failed })
 }
 
 /// The demos as a test: what the README promises first.

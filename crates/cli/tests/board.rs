@@ -1,18 +1,15 @@
 //! A board without a board: programs, sessions, `doctor` and `board` over the nodes of a simulated device or a folder that looks
-//! like sysfs. What holds for every transport is one suite that all of them pass.
+//! like sysfs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
-use outboard_host::{
-    Deadlines, Error, Input, RpmsgOptions, Session, SessionOptions, SimOptions, rpmsg, simulated, standing,
-};
 use outboard_tensor::Tensor;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::{PROGRAM, module};
 use tempfile::TempDir;
 
@@ -33,8 +30,15 @@ fn c_program(name: &str, folder: &Path) -> PathBuf {
 
 /// Runs a program with a board's nodes.
 fn on_board(faults: &str, arguments: &[&str]) -> Output {
+    on_board_with(&[], faults, arguments)
+}
+
+/// As [`on_board`], with options of `board-env`.
+fn on_board_with(options: &[&str], faults: &str, arguments: &[&str]) -> Output {
     let output = Command::new(PROGRAM)
-        .args(["board-env", "--"])
+        .arg("board-env")
+        .args(options)
+        .arg("--")
         .args(arguments)
         .env("OUTBOARD_NODES_LIBRARY", library())
         .env("OUTBOARD_NODES_FAULTS", faults)
@@ -60,6 +64,39 @@ fn a_client_with_raw_ioctls_pings_loads_infers_and_unloads_unchanged() {
 }
 
 #[test]
+fn p13_a_program_that_misses_a_sync_sees_stale_bytes_when_caches_are_not_coherent() {
+    let folder = tempfile::tempdir().unwrap();
+    let raw = c_program("raw", folder.path());
+    let double = module("double.c");
+    let run = |incoherent: &[&str], forget: &[&str]| {
+        Command::new(PROGRAM)
+            .arg("board-env")
+            .args(incoherent)
+            .arg("--")
+            .arg(&raw)
+            .arg(&double)
+            .args(forget)
+            .env("OUTBOARD_NODES_LIBRARY", library())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    for (forget, said) in [
+        // The loader reads what staging held before: zeros.
+        ("forget-module", "load: status -9"),
+        ("forget-input", "y 0 0 0 0\nwrong"),
+        ("forget-output", "y 0 0 0 0\nwrong"),
+    ] {
+        let stale = run(&["--incoherent"], &[forget]);
+        assert_eq!(support::code(&stale), 1, "{forget}: {}", text(&stale));
+        assert!(text(&stale).contains(said), "{forget}: {}", text(&stale));
+        assert_eq!(support::code(&run(&[], &[forget])), 0, "coherent caches hide it: {forget}");
+    }
+    let whole = run(&["--incoherent"], &[]);
+    assert!(support::stdout(&whole).contains("y 2 4 6 8\nright"), "{}", text(&whole));
+}
+
+#[test]
 fn every_served_call_behaves_and_fails_as_the_drivers_do() {
     let folder = tempfile::tempdir().unwrap();
     let calls = c_program("calls", folder.path());
@@ -81,102 +118,8 @@ fn a_shell_sees_the_nodes_and_the_status_of_a_program_is_passed_on() {
     assert_eq!(support::code(&missing), 1);
 }
 
-fn options(seconds: u64) -> SessionOptions {
-    SessionOptions { deadlines: Deadlines::all(Duration::from_secs(seconds)) }
-}
-
 fn numbers(values: &[i64]) -> Tensor {
     Tensor::from_values(values.len().to_string().parse().unwrap(), values).unwrap()
-}
-
-/// What holds for every transport.
-fn suite(open: &dyn Fn() -> Session) {
-    let mut session = open();
-    assert_eq!(session.ping().unwrap().version.to_string(), "3.0.0");
-    let refused = session.exchange_raw(&[0; 513]).unwrap_err();
-    assert!(matches!(refused, Error::MessageTooLong { len: 513 }), "{refused}");
-    for round in 1..=3i64 {
-        let double = session.load_file(&module("double.c")).unwrap();
-        let x = numbers(&[round, 2, 3, 4]);
-        let outputs = session.run(&double, &[Input::from(&x)]).unwrap();
-        assert_eq!(outputs.view(0).unwrap().values::<i64>().unwrap(), [2 * round, 4, 6, 8]);
-        // More than the first output window holds: it grows, the module runs again.
-        let large = numbers(&vec![7; 20_000]);
-        let outputs = session.run(&double, &[Input::from(&large)]).unwrap();
-        assert_eq!(outputs.view(0).unwrap().values::<i64>().unwrap().len(), 20_000);
-        session.unload(double).unwrap();
-    }
-    // A crash is named, its handle stale, and the next call starts the device again.
-    let bad = session.load_file(&module("faults/null_dereference.c")).unwrap();
-    let x = support::floats("1", &[1.0]);
-    let start = Instant::now();
-    let lost = session.run(&bad, &[Input::from(&x)]).unwrap_err();
-    assert!(matches!(lost, Error::DeviceLost(_)), "{lost}");
-    assert!(start.elapsed() < Duration::from_secs(2), "reported after {:?}", start.elapsed());
-    session.ping().unwrap();
-    assert!(matches!(session.run(&bad, &[Input::from(&x)]), Err(Error::StaleModule { .. })));
-    session.close().unwrap();
-    // A session behind another one works as the first did.
-    let mut second = open();
-    let double = second.load_file(&module("double.c")).unwrap();
-    let outputs = second.run(&double, &[Input::from(&numbers(&[21]))]).unwrap();
-    assert_eq!(outputs.view(0).unwrap().values::<i64>().unwrap(), [42]);
-    second.unload(double).unwrap();
-    second.close().unwrap();
-}
-
-fn sim() -> SimOptions {
-    SimOptions { program: Some(PROGRAM.into()), ..SimOptions::default() }
-}
-
-#[test]
-fn the_transport_to_a_device_of_its_own_conforms() {
-    suite(&|| Session::open(simulated(sim()).unwrap(), options(20)).unwrap());
-}
-
-/// A process that is ended with its test.
-struct Child(std::process::Child);
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[test]
-fn the_transport_to_a_standing_device_conforms() {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("dsp");
-    let child = Command::new(PROGRAM).args(["device", "run", "--socket"]).arg(&socket).stderr(Stdio::null()).spawn();
-    let _device = Child(child.unwrap());
-    let until = Instant::now() + Duration::from_secs(20);
-    while !socket.exists() {
-        assert!(Instant::now() < until, "the device does not stand");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    suite(&|| Session::open(standing(&socket, None).unwrap(), options(20)).unwrap());
-}
-
-#[test]
-#[ignore = "runs with a board's nodes: started by the_transport_over_rpmsg_conforms"]
-fn over_the_nodes() {
-    suite(&|| Session::open(rpmsg(RpmsgOptions::default()).unwrap(), options(20)).unwrap());
-}
-
-/// Runs one of the tests above with a board's nodes.
-fn test_on_board(faults: &str) -> Output {
-    let this = std::env::current_exe().unwrap();
-    on_board(faults, &[this.to_str().unwrap(), "--exact", "over_the_nodes", "--ignored", "--nocapture"])
-}
-
-#[test]
-fn the_transport_over_rpmsg_conforms() {
-    let output = test_on_board("");
-    assert_eq!(support::code(&output), 0, "{}", text(&output));
-    // Without names in sysfs, the endpoint's node is found by counting.
-    let output = test_on_board("names=none");
-    assert_eq!(support::code(&output), 0, "{}", text(&output));
 }
 
 #[test]

@@ -3,17 +3,13 @@
 use crate::arena::{Arena, Room};
 use crate::buffer::Owner;
 use crate::{Buffer, Device, Error, Host};
-use outboard_shm::{Mapping, Object};
+use outboard_shm::{HostCache, Mapping, Object};
 use outboard_wire::{MapWindow, SharedMap};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Buffers start at multiples of this: the largest page an AArch64 kernel uses.
 const GRANULE: u64 = 0x1_0000;
-/// Bytes of a line of the modelled cache, that of the board's Cortex-A53. Tensors start at multiples of it.
-const LINE: usize = 64;
-/// Bytes that are compared and copied at a time.
-const CHUNK: usize = 0x1_0000;
 
 /// The 512 MiB that host and device share.
 #[derive(Debug)]
@@ -21,7 +17,7 @@ pub(crate) struct Carveout {
     object: Object,
     mapping: Arc<Mapping>,
     /// The host's caches, when host and device do not see each other's writes by themselves.
-    cache: Option<Cache>,
+    cache: Option<HostCache>,
     arena: Arena,
 }
 
@@ -44,18 +40,18 @@ impl Carveout {
     /// Gives the host a cache that is not coherent: what one side writes, the other sees only after [`Carveout::flush`] or
     /// [`Carveout::invalidate`].
     pub(crate) fn separate_views(&mut self) -> Result<(), Error> {
-        self.cache = Some(Cache::new(self.object.size())?);
+        self.cache = Some(HostCache::new(self.object.size())?);
         Ok(())
     }
 
     /// Shows the device what the host wrote into a buffer.
     pub(crate) fn flush(&self, buffer: &Buffer<Host>) -> Result<(), Error> {
-        self.cache.as_ref().map_or(Ok(()), |cache| cache.flush(range(buffer), &self.mapping))
+        self.cache.as_ref().map_or(Ok(()), |cache| Ok(cache.flush(range(buffer), &self.mapping)?))
     }
 
     /// Shows the host what the device wrote into a buffer.
     pub(crate) fn invalidate(&self, buffer: &Buffer<Device>) -> Result<(), Error> {
-        self.cache.as_ref().map_or(Ok(()), |cache| cache.invalidate(range(buffer), &self.object, &self.mapping))
+        self.cache.as_ref().map_or(Ok(()), |cache| Ok(cache.invalidate(range(buffer), &self.object, &self.mapping)?))
     }
 
     /// What a device maps.
@@ -75,7 +71,7 @@ impl Carveout {
             });
         };
         let start = usize::try_from(base - SharedMap::CARVEOUT.base).unwrap_or(usize::MAX);
-        let mapping = self.cache.as_ref().map_or(&self.mapping, |cache| &cache.view.1);
+        let mapping = self.cache.as_ref().map_or(&self.mapping, HostCache::view);
         // SAFETY: the arena hands out every address once until it is released, which consumes the buffer; the mapping is
         // accessed through buffers only.
         unsafe { Buffer::new(MapWindow { base, size }, Arc::clone(mapping), start) }
@@ -94,65 +90,6 @@ impl Carveout {
 fn range<O: Owner>(buffer: &Buffer<O>) -> Range<u64> {
     let start = buffer.window().base - SharedMap::CARVEOUT.base;
     start..start + buffer.window().size
-}
-
-/// The caches of a host: what it reads and writes, and what that was when it last agreed with memory. Lines that differ from
-/// that are dirty: a flush writes them to memory, an invalidation loses them, as in a processor.
-#[derive(Debug)]
-struct Cache {
-    view: (Object, Arc<Mapping>),
-    agreed: Mapping,
-}
-
-impl Cache {
-    fn new(size: u64) -> Result<Self, Error> {
-        let object = Object::create("outboard-host-view", size)?;
-        let mapping = Arc::new(Mapping::of(&object)?);
-        Ok(Self { view: (object, mapping), agreed: Mapping::of(&Object::create("outboard-host-lines", size)?)? })
-    }
-
-    /// Writes dirty lines to memory.
-    fn flush(&self, range: Range<u64>, memory: &Mapping) -> Result<(), Error> {
-        let (mut seen, mut agreed) = (vec![0; CHUNK], vec![0; CHUNK]);
-        for (offset, len) in chunks(&self.view.0, range)? {
-            let (seen, agreed) = (&mut seen[..len], &mut agreed[..len]);
-            self.view.1.read(offset, seen)?;
-            self.agreed.read(offset, agreed)?;
-            for (at, (line, before)) in seen.chunks(LINE).zip(agreed.chunks(LINE)).enumerate() {
-                if line != before {
-                    memory.write(offset + at * LINE, line)?;
-                    self.agreed.write(offset + at * LINE, line)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads from memory, whatever the cache held.
-    fn invalidate(&self, range: Range<u64>, object: &Object, memory: &Mapping) -> Result<(), Error> {
-        let mut bytes = vec![0; CHUNK];
-        let parts = [chunks(object, range.clone())?, chunks(&self.view.0, range)?].concat();
-        for (offset, len) in parts {
-            memory.read(offset, &mut bytes[..len])?;
-            self.view.1.write(offset, &bytes[..len])?;
-            self.agreed.write(offset, &bytes[..len])?;
-        }
-        Ok(())
-    }
-}
-
-/// The written parts of a range of an object, as offsets and lengths of at most [`CHUNK`] bytes.
-fn chunks(object: &Object, range: Range<u64>) -> Result<Vec<(usize, usize)>, Error> {
-    let parts = object
-        .written(range.start, range.end)
-        .map_err(|source| outboard_shm::MapError::Create { size: object.size(), source })?;
-    let cut = parts.into_iter().flat_map(|part| {
-        part.clone().step_by(CHUNK).map(move |at| {
-            let len = usize::try_from(part.end - at).unwrap_or(usize::MAX).min(CHUNK);
-            (usize::try_from(at).unwrap_or(usize::MAX), len)
-        })
-    });
-    Ok(cut.collect())
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ mod session;
 mod shared;
 mod sim;
 mod standing;
+mod threaded;
 mod transport;
 
 pub use arena::Room;
@@ -58,4 +59,5 @@ pub use rpmsg::{C7X, CARVEOUT_VARIABLE, Processor, RpmsgError, RpmsgOptions, car
 pub use session::{DeviceStatus, Hops, Input, InputBuffer, Model, Outputs, Pong, Session, Traffic};
 pub use sim::{PROGRAM_VARIABLE, SimOptions, simulated};
 pub use standing::{DeviceRow, list_devices, read_trace, standing};
+pub use threaded::threaded;
 pub use transport::{Event, Transport, Wait};

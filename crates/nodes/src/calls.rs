@@ -55,6 +55,8 @@ pub(crate) struct State {
     mappings: BTreeMap<usize, (usize, Block)>,
     heap: Heap,
     session: Option<Session>,
+    /// Whether host and device have caches that are not coherent.
+    incoherent: bool,
 }
 
 /// Which descriptors are served: asked without a lock by every call on a descriptor.
@@ -156,6 +158,7 @@ impl State {
             mappings: BTreeMap::new(),
             heap: Heap::default(),
             session: None,
+            incoherent: variable("OUTBOARD_NODES_INCOHERENT").is_some_and(|value| value != "0"),
         })
     }
 
@@ -183,7 +186,7 @@ impl State {
             Some(session) => Ok(self.session.insert(session)),
             None => {
                 let socket = device().ok_or_else(|| errno(libc::ENODEV))?;
-                let session = Session::open(&socket, state)?;
+                let session = Session::open(&socket, self.incoherent, state)?;
                 self.tree.set_state("running");
                 Ok(self.session.insert(session))
             }
@@ -327,6 +330,9 @@ impl State {
         if flags & !7 != 0 || flags & 3 == 0 {
             return Err(errno(libc::EINVAL));
         }
+        if let Some(session) = &self.session {
+            session.synchronise(block.start..block.start + block.len, flags)?;
+        }
         self.note(format_args!("sync {flags} {:#x} {:#x}", block.len, block.start));
         Ok(0)
     }
@@ -371,7 +377,7 @@ impl State {
             return Err(errno(libc::EINVAL));
         }
         let start = i64::try_from(block.start + offset).map_err(|_| errno(libc::EINVAL))?;
-        Ok((self.session()?.carveout().as_fd().as_raw_fd(), start))
+        Ok((self.session()?.memory().as_fd().as_raw_fd(), start))
     }
 
     /// A mapping was made: it holds its block.

@@ -1,7 +1,8 @@
 //! A session with the standing device: shared memory, the message rings, and the thread that carries replies to endpoints.
 
 use outboard_shm::{
-    DeviceState, MESSAGE_BYTES, Object, Port, Received, RingError, Side, WaitPolicy, receive_objects, send_objects,
+    DeviceState, HostCache, MESSAGE_BYTES, Mapping, Object, Port, Received, RingError, Side, WaitPolicy,
+    receive_objects, send_objects,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -9,6 +10,7 @@ use rustix::net::{SendFlags, Shutdown};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const RELEASE: Duration = Duration::from_secs(2);
 /// Requests whose replies are remembered.
 const OUTSTANDING: usize = 64;
+/// Flags of `DMA_BUF_IOCTL_SYNC`.
+const SYNC_READ: u64 = 1;
+const SYNC_WRITE: u64 = 2;
+const SYNC_END: u64 = 4;
 /// INFER_LARGE is answered as INFER.
 const INFER: u32 = 0x21;
 const INFER_LARGE: u32 = 0x23;
@@ -66,10 +72,13 @@ struct Request {
     seq: u32,
 }
 
-/// Type and sequence number of a message.
-fn head(message: &[u8]) -> Option<(u32, u32)> {
-    let word = |at: usize| message.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
-    Some((word(0)?, word(4)?))
+/// Type and sequence number of a message. What a short one does not have counts as zero, as on the device.
+fn head(message: &[u8]) -> (u32, u32) {
+    let mut bytes = [0; 8];
+    bytes.iter_mut().zip(message).for_each(|(byte, given)| *byte = *given);
+    let word = u64::from_le_bytes(bytes);
+    let half = |word: u64| u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0);
+    (half(word), half(word >> 32))
 }
 
 /// What the carrier of replies shares with the calls.
@@ -87,7 +96,7 @@ struct Shared {
 impl Shared {
     /// The endpoint a reply belongs to.
     fn route(&self, message: &[u8]) -> Option<Arc<OwnedFd>> {
-        let (kind, seq) = head(message).unwrap_or_default();
+        let (kind, seq) = head(message);
         let mut outstanding = lock(&self.outstanding);
         let found = outstanding.iter().position(|request| (request.reply, request.seq) == (kind, seq));
         let endpoint = match found.and_then(|index| outstanding.remove(index)) {
@@ -112,6 +121,8 @@ pub(crate) struct Session {
     stream: UnixStream,
     port: Arc<Port>,
     carveout: Object,
+    /// The program's caches and the memory behind them, when the two are not coherent.
+    cache: Option<(HostCache, Mapping)>,
     shared: Arc<Shared>,
     sending: Mutex<()>,
     /// The thread that carries replies, and the process it belongs to.
@@ -124,7 +135,7 @@ impl Session {
     /// # Errors
     /// ENODEV: nobody listens; EBUSY: it serves another client; EPROTO: it is no device of this version; ETIMEDOUT: it does not
     /// come up.
-    pub(crate) fn open(socket: &Path, state: impl Fn(&str) + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn open(socket: &Path, incoherent: bool, state: impl Fn(&str) + Send + 'static) -> io::Result<Self> {
         let stream = UnixStream::connect(socket).map_err(|_| errno(libc::ENODEV))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let (process, objects) = ask(&stream)?;
@@ -134,7 +145,14 @@ impl Session {
             (Object::from_fd(control).map_err(usable)?, Object::from_fd(carveout).map_err(usable)?);
         let port = Arc::new(Port::open(&control, Side::Host).map_err(|_| errno(libc::EPROTO))?);
         let shared = Arc::default();
-        let mut session = Self { stream, port, carveout, shared, sending: Mutex::new(()), carrier: None };
+        let refused = |_| errno(libc::ENOMEM);
+        let cache = if incoherent {
+            let caches = HostCache::new(carveout.size()).map_err(refused)?;
+            Some((caches, Mapping::of(&carveout).map_err(refused)?))
+        } else {
+            None
+        };
+        let mut session = Self { stream, port, carveout, cache, shared, sending: Mutex::new(()), carrier: None };
         session.await_ready()?;
         session.carry(process, state)?;
         Ok(session)
@@ -218,9 +236,25 @@ impl Session {
         self.shared.dead.load(Ordering::Acquire)
     }
 
-    /// The memory that host and device share.
-    pub(crate) fn carveout(&self) -> &Object {
-        &self.carveout
+    /// What the program maps: the memory that it shares with the device, or its caches over it.
+    pub(crate) fn memory(&self) -> &Object {
+        self.cache.as_ref().map_or(&self.carveout, |(cache, _)| cache.object())
+    }
+
+    /// Brings the program's caches and the memory in step, as `DMA_BUF_IOCTL_SYNC` with these flags does: the end of a write cleans
+    /// the caches, the start of a read empties them.
+    ///
+    /// # Errors
+    /// EIO: the memory is not what it was.
+    pub(crate) fn synchronise(&self, range: Range<u64>, flags: u64) -> io::Result<()> {
+        let Some((cache, memory)) = &self.cache else { return Ok(()) };
+        let (ends, reads, writes) = (flags & SYNC_END != 0, flags & SYNC_READ != 0, flags & SYNC_WRITE != 0);
+        let done = match (ends, reads, writes) {
+            (true, _, true) => cache.flush(range, memory),
+            (false, true, _) => cache.invalidate(range, &self.carveout, memory),
+            _ => Ok(()),
+        };
+        done.map_err(|_| errno(libc::EIO))
     }
 
     /// The firmware's log.
@@ -248,15 +282,15 @@ impl Session {
             return Err(errno(libc::EPIPE));
         }
         let _one_at_a_time = lock(&self.sending);
-        if let Some((kind, seq)) = head(message) {
-            let reply = 0x1000 | if kind == INFER_LARGE { INFER } else { kind };
-            let mut outstanding = lock(&self.shared.outstanding);
-            outstanding.truncate(OUTSTANDING);
-            if outstanding.len() == OUTSTANDING {
-                outstanding.pop_front();
-            }
-            outstanding.push_back(Request { endpoint, reply, seq });
+        let (kind, seq) = head(message);
+        let reply = 0x1000 | if kind == INFER_LARGE { INFER } else { kind };
+        let mut outstanding = lock(&self.shared.outstanding);
+        outstanding.truncate(OUTSTANDING);
+        if outstanding.len() == OUTSTANDING {
+            outstanding.pop_front();
         }
+        outstanding.push_back(Request { endpoint, reply, seq });
+        drop(outstanding);
         self.port.send(message).map_err(|error| match error {
             RingError::TooLong { .. } => errno(libc::EMSGSIZE),
             RingError::Full => errno(libc::EAGAIN),

@@ -1,6 +1,6 @@
 /* A client of the board's C7x that knows nothing of Outboard: it finds the DSP in sysfs, makes an RPMsg endpoint, allocates and
  * attaches DMA buffers, and loads, calls and unloads a module with raw ioctls, writes and reads. The module returns its input
- * doubled. Usage: raw MODULE. Prints what it did; the exit status is 0 when the answer is right. */
+ * doubled. Usage: raw MODULE [forget-module|forget-input|forget-output]. Prints what it did; the exit status is 0 when the answer is right. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -122,7 +122,8 @@ static int32_t exchange(int ept, void *message, uint32_t len, uint8_t reply[512]
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2) return 2;
+    if (argc != 2 && argc != 3) return 2;
+    const char *forget = argc == 3 ? argv[2] : "";
     char rproc[32];
     uint8_t reply[512];
     find_rproc(rproc);
@@ -146,7 +147,7 @@ int main(int argc, char **argv) {
     if (!file) die(argv[1]);
     size_t size = fread(staging.map, 1, staging.size, file);
     fclose(file);
-    synchronise(&staging, 6);
+    if (strcmp(forget, "forget-module")) synchronise(&staging, 6);
     struct { struct header h; uint32_t elf_size, flags, reserved[2]; } load = {{.type = 0x10}, (uint32_t)size, 0, {0, 0}};
     int32_t status = exchange(ept, &load, 32, reply);
     if (status) { fprintf(stderr, "raw: load: status %d\n", status); return 1; }
@@ -156,7 +157,7 @@ int main(int argc, char **argv) {
     struct buffer input = allocate(heap, rproc, 4096), output = allocate(heap, rproc, 65536);
     int64_t *x = (int64_t *)input.map, *y = (int64_t *)output.map;
     for (int i = 0; i < 4; i++) x[i] = i + 1;
-    synchronise(&input, 6);
+    if (strcmp(forget, "forget-input")) synchronise(&input, 6);
     struct {
         struct header h;
         uint32_t handle, model, num_inputs, flags;
@@ -174,7 +175,7 @@ int main(int argc, char **argv) {
     infer.tensor = (struct tensor){.data = input.dsp, .size = 32, .ndim = 1, .code = 0, .bits = 64, .shape = {4}};
     status = exchange(ept, &infer, sizeof infer, reply);
     if (status) { fprintf(stderr, "raw: infer: status %d\n", status); return 1; }
-    synchronise(&output, 1);
+    if (strcmp(forget, "forget-output")) synchronise(&output, 1);
     printf("y %lld %lld %lld %lld\n", (long long)y[0], (long long)y[1], (long long)y[2], (long long)y[3]);
     int right = 1;
     for (int i = 0; i < 4; i++) right &= y[i] == 2 * (i + 1);

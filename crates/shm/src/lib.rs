@@ -9,6 +9,7 @@
 //! the slot, and ring indices that cannot be are an error, not an index.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod cache;
 mod control;
 mod crash;
 mod map;
@@ -17,6 +18,7 @@ mod ring;
 mod socket;
 mod trace;
 
+pub use cache::HostCache;
 pub use control::{ControlError, DeviceState, Port, Received, Side, Statistics, WaitPolicy, monotonic_ns};
 pub use crash::CrashRecord;
 pub use map::{MapError, Mapping, Object, Protection, Unmap};

@@ -111,7 +111,9 @@ pub fn run_worker(control: OwnedFd, carveout: OwnedFd, faults: Faults, kv: KvLay
     let control = Object::from_fd(control).map_err(ControlError::from)?;
     // The crash handler uses the port until the very end of the process.
     let port: &'static Port = Box::leak(Box::new(Port::open(&control, Side::Device)?));
-    let regions = map_regions(&map, carveout)?;
+    let carveout =
+        Object::from_fd(carveout).map_err(|source| WorkerError::Map { region: "shared carveout", source })?;
+    let regions = map_regions(&map, &carveout)?;
     crash::install(port).map_err(|source| WorkerError::System { what: "install its fault handlers", source })?;
     // SAFETY: all regions of the map were mapped just now, read-write, and stay mapped until `regions` is dropped at the end
     // of this function, after the service and with it the memory.
@@ -125,6 +127,28 @@ pub fn run_worker(control: OwnedFd, carveout: OwnedFd, faults: Faults, kv: KvLay
     let machine = SimMachine::new(port, export_table(), regions, faults);
     let confinement = confine::confine().map_err(|reason| WorkerError::Confinement { reason })?;
     port.trace(&std::format!("[BOOT] confined: seccomp {}, landlock {}", confinement.seccomp, confinement.landlock));
+    let mut service = Service::new(machine, runtime, Limits { kv, ..Limits::default() });
+    service.run();
+    drop(service);
+    port.set_state(DeviceState::Stopped);
+    Ok(())
+}
+
+/// Serves one session as a device inside of this process, until the port asks for a shutdown. There is one such device in a process at a
+/// time, because its memory lies at the board's addresses. Nothing is confined: a module that crashes takes the process along.
+///
+/// # Errors
+/// The device's memory cannot be mapped, or the objects are not a session's.
+pub fn run_in_process(control: &Object, carveout: &Object, kv: KvLayout) -> Result<(), WorkerError> {
+    let map = MemoryMap::AM67A;
+    // Every start of a device keeps its end of the rings: whatever a module left running may still use it.
+    let port: &'static Port = Box::leak(Box::new(Port::open(control, Side::Device)?));
+    let regions = map_regions(&map, carveout)?;
+    // SAFETY: all regions of the map were mapped just now, read-write, and stay mapped until `regions` is dropped with the
+    // machine, which is the last part of the service.
+    let memory = unsafe { Memory::new(map) };
+    let runtime = Runtime::new(memory).ok_or(WorkerError::NoPrintf)?;
+    let machine = SimMachine::new(port, export_table(), regions, Faults::default());
     let mut service = Service::new(machine, runtime, Limits { kv, ..Limits::default() });
     service.run();
     drop(service);
@@ -161,16 +185,15 @@ fn close_inherited(mut kept: [RawFd; 2]) -> Result<(), WorkerError> {
     Ok(())
 }
 
-fn map_regions(map: &MemoryMap, carveout: OwnedFd) -> Result<Vec<Mapping>, WorkerError> {
+fn map_regions(map: &MemoryMap, object: &Object) -> Result<Vec<Mapping>, WorkerError> {
     let failed = |region| move |source| WorkerError::Map { region, source };
-    let object = Object::from_fd(carveout).map_err(failed("shared carveout"))?;
     if object.size() != map.carveout.size {
         return Err(WorkerError::Carveout { found: object.size(), expected: map.carveout.size });
     }
     let mut regions = Vec::new();
     for (name, region) in map.mapped() {
         regions.push(if region == map.carveout {
-            Mapping::of_at(&object, region.base).map_err(failed(name))?
+            Mapping::of_at(object, region.base).map_err(failed(name))?
         } else if region == map.l1 {
             continue; // mapped together with L2 aux, below which it lies on the same pages
         } else if region == map.l2_aux {

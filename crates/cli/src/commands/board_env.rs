@@ -24,6 +24,7 @@ const BOOT: Duration = Duration::from_secs(10);
 Examples:
   outboard board-env -- ./my_client lib0.out
   outboard board-env -- outboard ping --device rpmsg
+  outboard board-env --incoherent -- ./my_client lib0.out
   outboard board-env --device sim:/tmp/dsp -- ls -l /dev/dma_heap /sys/class/rpmsg
 
 The program finds /dev/rpmsg*, /dev/remoteproc*, /dev/dma_heap/* and their links in sysfs, served by a simulated device; everything
@@ -37,6 +38,10 @@ pub(crate) struct Args {
     /// The board to model: am67a-evm or beagley-ai.
     #[arg(long, value_name = "NAME", default_value = "am67a-evm", value_parser = board)]
     board: Board,
+
+    /// Give the program caches that are not coherent: without DMA_BUF_IOCTL_SYNC, it and the device see stale bytes.
+    #[arg(long)]
+    incoherent: bool,
 
     /// The program and its arguments.
     #[arg(required = true, last = true, value_name = "PROGRAM")]
@@ -70,6 +75,7 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
         .env("OUTBOARD_NODES_DEVICE", socket)
         .env("OUTBOARD_NODES_ROOT", folder.path().join("nodes"))
         .env("OUTBOARD_NODES_CARVEOUT", format!("{carveout:#x}"))
+        .env("OUTBOARD_NODES_INCOHERENT", if args.incoherent { "1" } else { "0" })
         .status()
         .map_err(|error| Failure::unreadable(Path::new(program), &error))?;
     let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
