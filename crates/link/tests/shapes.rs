@@ -98,6 +98,47 @@ table: .word value, 40
 value: .word 2
 ";
 
+/// The row of a kernel in C, as the documentation shows it, and kernels with a string table, a counter and a function pointer.
+const C: &str = r#"
+struct outboard_kernel { unsigned char zero[2], spec, opcode; void (*function)(void); };
+#define OUTBOARD_KERNEL(opcode, spec, name) \
+    __attribute__((section("kernel_info_table"), used)) static const struct outboard_kernel name##_row = {{0, 0}, spec, opcode, (void (*)(void))name}
+
+static unsigned calls;
+static const char *volatile names[] = {"a", "bb", "ccc"};
+static unsigned length(const char *text) { unsigned n = 0; while (text[n]) n++; return n; }
+static unsigned (*volatile measure)(const char *) = length;
+
+unsigned scale(void) { calls += measure(names[calls % 3]); return calls; }
+OUTBOARD_KERNEL(0xf0, 2, scale);
+
+unsigned select(unsigned index) {
+    switch (index) { case 0: return 11; case 1: return 22; case 2: return 33; case 3: return 55; case 4: return 77; default: return calls; }
+}
+OUTBOARD_KERNEL(0x7e, 0, select);
+
+unsigned _start(void *record) { calls = 0; return 0; }
+"#;
+
+/// Compiles C with clang 22, for the windowed ABI.
+fn compile(source: &str) -> Vec<u8> {
+    let folder = std::env::temp_dir().join(format!("outboard-shapes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (input, output) = (folder.join("kernels.c"), folder.join("kernels.o"));
+    std::fs::write(&input, source).unwrap();
+    let mut clang = std::process::Command::new("clang-22");
+    clang.args(["--target=xtensa", "-O2", "-ffreestanding", "-fno-builtin", "-ffunction-sections", "-c"]);
+    for feature in ["windowed", "density", "div32", "mul32", "loop"] {
+        clang.args(["-Xclang", "-target-feature", "-Xclang", &format!("+{feature}")]);
+    }
+    let ran = clang.arg(&input).arg("-o").arg(&output).output();
+    let ran = ran.expect("clang-22 is installed (cargo xtask setup)");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let object = std::fs::read(&output).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    object
+}
+
 fn object(source: &str) -> Vec<u8> {
     assemble(source, &AsmOptions::default()).unwrap_or_else(|errors| panic!("{errors:?}\n{source}"))
 }
@@ -159,6 +200,11 @@ impl Core {
 
     /// Calls a function without arguments and returns its result.
     fn call(&mut self, function: u32) -> u32 {
+        self.call_with(function, 0)
+    }
+
+    /// Calls a function with one argument and returns its result.
+    fn call_with(&mut self, function: u32, argument: u32) -> u32 {
         let Self { engine, caller } = self;
         let encode = |line| encode_text(line, *caller, CoreConfig::vision_q7().isa).unwrap().bytes().to_vec();
         let code = ["callx8 a8", "simcall"].map(encode).concat();
@@ -168,6 +214,7 @@ impl Core {
         engine.set_pc(*caller);
         engine.set_ar(1, STACK + 0x800);
         engine.set_ar(8, function);
+        engine.set_ar(10, argument);
         let stop = engine.run(100_000);
         assert!(matches!(stop, Stop::Simcall), "{stop:?}");
         engine.ar(10)
@@ -203,6 +250,27 @@ fn assembled_and_compiled_kernels_run_after_the_host_has_moved_them() {
             [image.header.start, image.header.init, image.header.fini].map(|function| core.call(function)),
             [0; 3]
         );
+    }
+}
+
+#[test]
+fn kernels_in_c_run_after_the_host_has_moved_them_and_in_every_window() {
+    let objects = [compile(C)];
+    let made = pi::link(inputs(&objects), &PiOptions::new(&CAYMAN)).unwrap_or_else(|errors| panic!("{errors}"));
+    let rows = table(&made.image, &made.prelinked);
+    let find = |opcode| rows.iter().find(|row| row.opcode == opcode).unwrap().function;
+    let mut core = Core::of(&made.prelinked);
+    assert_eq!([(); 4].map(|()| core.call(find(0xf0))), [1, 3, 4, 6]);
+    assert_eq!([0, 2, 4, 9].map(|index| core.call_with(find(0x7e), index)), [11, 33, 77, 6]);
+    for cpu in [Cpu::Core(0), Cpu::Core(7), Cpu::Single] {
+        let made = fll::link(inputs(&objects), &FllOptions { keep_all: true, ..FllOptions::new(cpu) }).unwrap();
+        let elf = Elf::parse(&made.image).unwrap();
+        let shape = FllShape::of(&elf).unwrap();
+        let mut bytes = elf.segment_data(&shape.image).unwrap().to_vec();
+        bytes.resize(usize::try_from(shape.bss.vaddr + shape.bss.memsz - shape.image.vaddr).unwrap(), 0);
+        let mut core = Core::new(FLL_CALLER, &[(u32::try_from(shape.image.vaddr).unwrap(), &bytes, Permissions::ALL)]);
+        let scale = made.linked.value("scale").unwrap();
+        assert_eq!([(); 4].map(|()| core.call(scale)), [1, 3, 4, 6], "{cpu:?}");
     }
 }
 
