@@ -12,6 +12,7 @@ pub mod mutate;
 pub mod neff;
 pub mod shape;
 pub mod signature;
+pub mod xtensa;
 
 /// A fuzz target.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +24,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "elf", run: elf::run },
     Target { name: "load", run: load::run },
     Target { name: "weights", run: device::weights },
@@ -37,4 +38,7 @@ pub const TARGETS: [Target; 13] = [
     Target { name: "neff", run: neff::neff },
     Target { name: "seq", run: neff::seq },
     Target { name: "shape", run: shape::run },
+    Target { name: "link", run: xtensa::link },
+    Target { name: "asm", run: xtensa::asm },
+    Target { name: "engine", run: xtensa::engine },
 ];

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use outboard_elf::{Elf, Pointers, dt};
+use outboard_elf::{Elf, Pointers, dt, sht};
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
@@ -116,6 +116,12 @@ fn tables(input: &[u8]) -> Vec<Range<usize>> {
     };
     add(header.phoff, u64::from(header.phnum) * header.class.program_header_size());
     add(header.shoff, u64::from(header.shnum) * header.class.section_header_size());
+    // Objects: symbols and relocations are found by their sections.
+    for section in elf.sections().into_iter().flat_map(|sections| sections.iter()).take(64) {
+        if matches!(section.kind, sht::SYMTAB | sht::RELA | sht::GROUP) {
+            add(section.offset, section.size.min(1 << 12));
+        }
+    }
     for note in elf.notes().flatten().take(8) {
         add(note.offset, 24);
     }

@@ -66,7 +66,7 @@ fn a_bundle_is_refused_by_format_and_address() {
 
 /// Report G4: a floating-point instruction with CPENABLE = 0 is one fault with its cause.
 #[test]
-fn a_disabled_coprocessor_is_reported_once_with_its_cause() {
+fn g4_a_disabled_coprocessor_is_reported_once_with_its_cause() {
     let config = CoreConfig { reset_cpenable: 0, ..CoreConfig::linux_user() };
     let mut engine = engine(config, &["nop", "add.s f0, f1, f2"]);
     let fault = fault(&mut engine);

@@ -26,7 +26,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn random_code_ends_within_its_budget_and_inside_its_regions(
+    fn p18_random_code_ends_within_its_budget_and_inside_its_regions(
         config in configurations(),
         code in proptest::collection::vec(any::<u8>(), 4..512),
         registers in proptest::array::uniform16(prop_oneof![any::<u32>(), 0x0f00u32..0x3100]),
@@ -60,6 +60,40 @@ proptest! {
         prop_assert_eq!(memory.bytes(CODE - 16, 16).unwrap(), &[GUARD; 16]);
         prop_assert_eq!(memory.bytes(CODE + 0x2000, 16).unwrap(), &[GUARD; 16]);
         prop_assert!(memory.load8(CODE + length as u32).is_err());
+    }
+
+    #[test]
+    fn p17_random_code_is_the_same_step_by_step_and_in_blocks(
+        config in configurations(),
+        code in proptest::collection::vec(any::<u8>(), 4..256),
+        registers in proptest::array::uniform16(prop_oneof![any::<u32>(), 0x0f00u32..0x3100]),
+    ) {
+        // A budget of one instruction cuts every block; the other engine runs blocks and their chains whole.
+        let [whole, steps] = [u64::MAX, 1].map(|most| {
+            let mut memory = RegionMemory::new();
+            memory.map(CODE, code.clone(), Permissions::ALL).unwrap();
+            memory.map(CODE + 0x1000, vec![0; 0x1000], Permissions::READ_WRITE).unwrap();
+            let mut engine = Engine::new(config.clone(), memory).unwrap();
+            engine.set_pc(CODE);
+            for (index, &value) in (0u8..).zip(&registers) {
+                engine.set_ar(index, value);
+            }
+            let mut ending = None;
+            for _ in 0..4000 {
+                let left = 2000 - engine.instructions();
+                if left == 0 || ending.is_some() {
+                    break;
+                }
+                if let Stop::Fault(fault) = engine.run(left.min(most)) {
+                    ending = Some(fault.to_string());
+                }
+            }
+            let registers: Vec<u32> = (0..16).map(|index| engine.ar(index)).collect();
+            let state = (engine.pc(), engine.instructions(), engine.cycles());
+            let memory = engine.memory().bytes(CODE + 0x1000, 0x1000).unwrap().to_vec();
+            (ending, registers, state, memory)
+        });
+        prop_assert_eq!(whole, steps);
     }
 
     #[test]

@@ -50,6 +50,8 @@ impl Patch {
     /// Whether the word or instruction in `bytes`, which is at `place`, refers to `target`.
     #[must_use]
     pub fn refers(self, bytes: &[u8], place: u32, target: u32) -> bool {
+        let length = usize::try_from(self.length()).unwrap_or(0);
+        let Some(bytes) = bytes.get(..length) else { return false };
         let word = word(bytes);
         match self {
             Self::Word => word == target,

@@ -142,6 +142,7 @@ fn const16_pairs_hold_both_halves_of_an_address() {
     let code = &linked.sections[0].data;
     let half = |at: usize| u32::from(code[at]) | u32::from(code[at + 1]) << 8;
     assert_eq!(half(1) << 16 | half(4), value);
+    assert!(linked.elf().is_ok(), "the file is verified too, with the bytes behind each instruction");
     let patches: Vec<Patch> = linked.sites.iter().map(|site| site.patch).collect();
     assert_eq!(patches, [Patch::HighHalf, Patch::LowHalf]);
     assert!(linked.sites.iter().all(|site| site.moves() && linked.symbol_of(site) == Some("value")));

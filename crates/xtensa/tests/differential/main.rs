@@ -149,7 +149,7 @@ fn rows_with_qemu() -> Vec<(&'static Row, Platform)> {
 }
 
 #[test]
-fn the_engine_agrees_with_qemu_on_every_row_that_qemu_can_judge() {
+fn g5_g6_the_engine_agrees_with_qemu_on_every_row_that_qemu_can_judge() {
     let only = std::env::var("OUTBOARD_DIFFERENTIAL_ROW").ok();
     let mut rows = rows_with_qemu();
     rows.retain(|(row, _)| only.as_deref().is_none_or(|name| name == row.mnemonic()));
