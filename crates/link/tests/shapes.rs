@@ -443,6 +443,11 @@ fn an_image_that_the_windows_cannot_hold_is_refused_with_its_section() {
     let data = ".data\n.global cell\ncell: .word 0\n";
     let missing = faults(&[START, data], &PiOptions { init: Some("cell".into()), ..options(&[]) });
     assert!(matches!(missing[..], [ShapeError::Function { .. }]), "{missing:?}");
+    let entered = |entry: &str| faults(&[START, data], &PiOptions { entry: entry.into(), ..options(&[]) });
+    assert!(entered("cell")[0].to_string().starts_with("the entry point cell is not defined in the text"));
+    let objects = [object(data)];
+    let fixed = fll::link(inputs(&objects), &FllOptions { entry: "cell".into(), ..FllOptions::new(Cpu::Single) });
+    assert!(fixed.unwrap_err().to_string().starts_with("the entry point cell is not defined in the text"));
 }
 
 /// A program with constructors, data and addresses of every kind.

@@ -67,7 +67,7 @@ pub enum ShapeError {
     /// A function that the image is to name does not exist.
     #[error("{what} {name} is not defined in the text of the image; define it, or name another function")]
     Function {
-        /// `the initialisation function` or `the termination function`.
+        /// `the entry point`, `the initialisation function` or `the termination function`.
         what: &'static str,
         /// Its name.
         name: String,

@@ -106,7 +106,7 @@ pub fn link(inputs: Inputs<'_>, options: &FllOptions) -> Result<FllLinked, Shape
     let image = FllImage {
         core,
         single: options.cpu == Cpu::Single,
-        entry: linked.entry.unwrap_or(0),
+        entry: super::function(&linked, "the entry point", &options.entry)?,
         chunks,
         bss: super::zeros(&linked, end),
         comment: COMMENT.into(),

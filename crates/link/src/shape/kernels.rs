@@ -1,7 +1,7 @@
 //! The kernel table: rows that objects bring, rows that are declared, and what a row must be.
 
 use alloc::collections::BTreeSet;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use outboard_elf::image::Chunk;
@@ -80,7 +80,7 @@ pub(super) fn verify(table: &Chunk, text: &Chunk, moved: &BTreeSet<u32>) -> Resu
     for (raw, address) in rows.iter().zip((table.address..).step_by(KERNEL_ROW)) {
         let row = KernelRow::decode(address.into(), *raw);
         let mut bad = |problem| {
-            let function = alloc::format!("{:#x}", row.function).to_string();
+            let function = alloc::format!("{:#x}", row.function);
             faults.push(ShapeError::Kernel { opcode: row.opcode, spec: row.spec, function, problem });
         };
         let code = row.function.checked_sub(text.address).and_then(|inside| usize::try_from(inside).ok());

@@ -67,6 +67,15 @@ fn chunk(section: &LinkedSection) -> Chunk {
     }
 }
 
+/// The address of a function in the text.
+fn function(linked: &Linked, what: &'static str, name: &str) -> Result<u32, ShapeError> {
+    let text = find(linked, TEXT);
+    let inside = |address: &u32| {
+        text.is_some_and(|text| address.checked_sub(text.address).is_some_and(|inside| inside < text.size))
+    };
+    linked.value(name).filter(inside).ok_or_else(|| ShapeError::Function { what, name: name.into() })
+}
+
 /// The section with this name, if it has contents.
 fn find<'l>(linked: &'l Linked, name: &str) -> Option<&'l LinkedSection> {
     linked.sections.iter().find(|section| section.name == name && section.size > 0)

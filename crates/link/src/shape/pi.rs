@@ -98,6 +98,7 @@ pub fn link(inputs: Inputs<'_>, options: &PiOptions<'_>) -> Result<PiLinked, Sha
     kernels::check(&options.kernels)?;
     let build = Options { keep_all: options.keep_all, ..Options::default() };
     let linked = build::link(inputs, &layout(options), &build)?;
+    let entry = super::function(&linked, "the entry point", &options.entry)?;
     let mut relocations = relocations(&linked)?;
     let mut text = match super::find(&linked, TEXT) {
         Some(section) => super::chunk(section),
@@ -118,7 +119,7 @@ pub fn link(inputs: Inputs<'_>, options: &PiOptions<'_>) -> Result<PiLinked, Sha
     let end =
         data.last().map_or(DATA_BASE, |last| last.address.wrapping_add(u32::try_from(last.bytes.len()).unwrap_or(0)));
     let image = PiImage {
-        entry: linked.entry.unwrap_or(0),
+        entry,
         init,
         fini,
         text,
@@ -145,16 +146,9 @@ fn hooks(linked: &Linked, options: &PiOptions<'_>, text: &mut Chunk) -> Result<(
         text.bytes.extend(NOTHING);
         address
     };
-    let inside = |address: &u32| {
-        let inside = address.checked_sub(text.address).and_then(|inside| usize::try_from(inside).ok());
-        inside.is_some_and(|inside| inside < text.bytes.len())
-    };
-    let find = |what: &'static str, name: &Option<String>| match name {
+    let find = |what, name: &Option<String>| match name {
         None => Ok(nothing),
-        Some(name) => {
-            let address = linked.value(name).filter(inside);
-            address.ok_or_else(|| ShapeError::Function { what, name: name.clone() })
-        }
+        Some(name) => super::function(linked, what, name),
     };
     let init = find("the initialisation function", &options.init)?;
     let fini = find("the termination function", &options.fini)?;
