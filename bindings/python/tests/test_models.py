@@ -247,3 +247,56 @@ def test_functions_of_floats_are_right_to_the_last_places(op, rng, tmp_path) -> 
     finite = np.isfinite(expected)
     distance = np.abs(actual[finite].astype(np.float64) - expected[finite]) / np.spacing(np.abs(expected[finite]))
     assert np.max(distance) <= 4
+
+
+def eight_bits(array: np.ndarray) -> tuple[np.ndarray, np.float32]:
+    """An array in steps of eight bits, and the size of a step."""
+    step = np.float32(np.abs(array).max() / 127)
+    return np.round(array / step).astype(np.int8), step
+
+
+def test_a_quantised_network_keeps_weights_of_eight_bits_and_agrees_to_a_step(rng, tmp_path) -> None:
+    n = helper.make_node
+    kernel, kernel_step = eight_bits(rng.standard_normal((32, 16, 3, 3)))
+    matrix, matrix_step = eight_bits(rng.standard_normal((32, 64)))
+    weights: dict[str, np.ndarray] = {
+        "kernel": kernel,
+        "matrix": matrix,
+        "bias": rng.standard_normal(32).astype(np.float32),
+        "ks": kernel_step,
+        "ms": matrix_step,
+        "xs": np.float32(0.03),
+        "cs": np.float32(2),
+        "ys": np.float32(40),
+        "xz": np.int8(3),
+        "cz": np.int8(-5),
+        "yz": np.int8(7),
+        "zero": np.int8(0),
+    }
+    nodes = [
+        n("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        n("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
+        n("DequantizeLinear", ["kernel", "ks", "zero"], ["kd"]),
+        n("Conv", ["xd", "kd", "bias"], ["c"], pads=[1, 1, 1, 1]),
+        n("Relu", ["c"], ["r"]),
+        n("QuantizeLinear", ["r", "cs", "cz"], ["cq"]),
+        n("DequantizeLinear", ["cq", "cs", "cz"], ["cd"]),
+        n("GlobalAveragePool", ["cd"], ["p"]),
+        n("Flatten", ["p"], ["f"]),
+        n("DequantizeLinear", ["matrix", "ms", "zero"], ["md"]),
+        n("MatMul", ["f", "md"], ["m"]),
+        n("QuantizeLinear", ["m", "ys", "yz"], ["y"]),
+    ]
+    int8 = TensorProto.INT8
+    outputs = {"cq": (int8, (1, 32, 20, 20)), "y": (int8, (1, 64))}
+    model = models.make(nodes, {"x": (TensorProto.FLOAT, (1, 16, 20, 20))}, outputs, weights)
+    result = compile(model)
+    assert len(result.weights) < 1.2 * (kernel.size + matrix.size), "a weight is a byte"
+    result.write(tmp_path / "lib0.out")
+    x = 2 * rng.standard_normal((1, 16, 20, 20)).astype(np.float32)
+    actual = run_module(tmp_path / "lib0.out", [x], 2, tmp_path)
+    for a, e in zip(actual, run_reference(model, {"x": x}), strict=True):
+        assert np.unique(e).size > 4
+        apart = np.abs(a.astype(int) - e)
+        assert apart.max() <= 1
+        assert np.mean(apart > 0) < 1e-3

@@ -117,24 +117,53 @@ def dft(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
     rank = len(shape)
     axis = _known(node, 2, facts, -2) if facts.opset >= 20 else int(str(options.get("axis", 1)))
     axis %= rank
-    length = _known(node, 1, facts, shape[axis])
-    if inverse and onesided:
-        raise BuildError("the inverse of a one-sided DFT cannot be compiled")
+    is_real = inverse and onesided  # the result is real, from the half of a spectrum that says it all
+    length = _known(node, 1, facts, 2 * (shape[axis] - 1) if is_real else shape[axis])
     if axis == rank - 1 or not 0 < length <= _MOST_SAMPLES:
         raise BuildError(f"a DFT of {length} samples along axis {axis} cannot be compiled; the most is {_MOST_SAMPLES}")
     g = NodeBuilder(node.name or node.output[0])
     order = [*(d for d in range(rank - 1) if d != axis), axis, rank - 1]
-    used = min(shape[axis], length)
+    used = min(shape[axis], length // 2 + 1 if is_real else length)
     moved = g.add("Transpose", x, perm=order)
     moved = g.add("Slice", moved, g.ints(0), g.ints(used), g.ints(rank - 2))
     cosines, sines = (g.constant(m.astype(facts.dtype(x))) for m in _matrices(used, length, inverse, onesided))
     parts = [g.squeeze(part, rank - 1) for part in g.split(moved, shape[-1], rank - 1)]
     real, imaginary = g.add("MatMul", parts[0], cosines), g.add("MatMul", parts[0], sines)
+    back = [order.index(d) for d in range(rank)]
     if len(parts) > 1:
         real = g.add("Sub", real, g.add("MatMul", parts[1], sines))
+    if is_real:
+        g.add("Transpose", g.unsqueeze(real, rank - 1), to=node.output[0], perm=back)
+        return g.nodes
+    if len(parts) > 1:
         imaginary = g.add("Add", imaginary, g.add("MatMul", parts[1], cosines))
     both = g.concat([g.unsqueeze(real, rank - 1), g.unsqueeze(imaginary, rank - 1)], rank - 1)
-    g.add("Transpose", both, to=node.output[0], perm=[order.index(d) for d in range(rank)])
+    g.add("Transpose", both, to=node.output[0], perm=back)
+    return g.nodes
+
+
+def stft(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
+    """STFT: frames of the signal, each under the window, as a DFT of all of them."""
+    signal, window = node.input[0], operand(node, 2)
+    batch, samples, parts = facts.shape(signal)
+    step = _known(node, 1, facts, 0)
+    length = _known(node, 3, facts, facts.shape(window)[0] if window else samples)
+    if step <= 0 or not 0 < length <= samples:
+        raise BuildError(f"frames of {length} samples, {step} apart, out of {samples} samples cannot be compiled")
+    frames = (samples - length) // step + 1
+    g = NodeBuilder(node.name or node.output[0])
+    places = np.arange(frames)[:, None] * step + np.arange(length)
+    cut = g.add("Gather", signal, g.constant(places.astype(np.int64)), axis=1)  # [batch, frames, length, parts]
+    if window:
+        cut = g.add("Mul", cut, g.add("Reshape", window, g.ints(1, 1, length, 1)))
+    flat = g.add("Reshape", cut, g.ints(batch * frames, length, parts))
+    onesided = int(str(attributes(node).get("onesided", 1)))
+    if facts.opset >= 20:
+        spectra = g.add("DFT", flat, "", g.scalar(1), onesided=onesided)
+    else:
+        spectra = g.add("DFT", flat, axis=1, onesided=onesided)
+    columns = length // 2 + 1 if onesided else length
+    g.add("Reshape", spectra, g.ints(batch, frames, columns, 2), to=node.output[0])
     return g.nodes
 
 
@@ -149,8 +178,14 @@ def _known(node: onnx.NodeProto, index: int, facts: Facts, default: int) -> int:
 
 
 def _matrices(used: int, length: int, inverse: bool, onesided: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The real and imaginary parts of exp(∓2πi jk / length), row j, column k; divided by the length for the inverse."""
-    columns = length // 2 + 1 if onesided else length
+    """The real and imaginary parts of exp(∓2πi jk / length), row j, column k; divided by the length for the inverse.
+
+    In the inverse of half a spectrum the rows but the first and, of an even length, the last stand for two each.
+    """
+    columns = length // 2 + 1 if onesided and not inverse else length
     angles = 2 * np.pi * (np.outer(np.arange(used), np.arange(columns)) % length) / length
-    scale = 1 / length if inverse else 1.0
+    scale: np.ndarray | float = 1 / length if inverse else 1.0
+    if inverse and onesided:
+        rows = np.arange(used)
+        scale = np.where((rows == 0) | (2 * rows == length), 1.0, 2.0)[:, None] / length
     return np.cos(angles) * scale, np.sin(angles) * (scale if inverse else -1.0)

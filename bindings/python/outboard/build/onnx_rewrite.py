@@ -30,6 +30,8 @@ _REWRITES: dict[str, Rewrite] = {
     "Pow": onnx_arithmetic.power,
     "Mod": onnx_arithmetic.remainder,
     "DFT": onnx_arithmetic.dft,
+    "STFT": onnx_arithmetic.stft,
+    "Col2Im": onnx_selection.col2im,
     "QLinearMatMul": onnx_quantised.matmul,
     "QLinearConv": onnx_quantised.qlinear_conv,
     "ConvInteger": onnx_quantised.conv_integer,
@@ -92,40 +94,53 @@ def rewrite(model: onnx.ModelProto, importable: Collection[str]) -> onnx.ModelPr
 
 def _expand_functions(model: onnx.ModelProto, importable: Collection[str]) -> onnx.ModelProto | None:
     """Replaces operators that ONNX itself defines by others by their definitions."""
-    opset = _opset(model)
-    names = {
-        node.op_type
-        for node in model.graph.node
-        if node.domain in ("", "ai.onnx")
-        and _needs_expansion(node, importable)
-        and _has_definition(node.op_type, opset)
-    }
-    if not names:
+    expanded = [_needs_expansion(node, importable) and _has_definition(node, model) for node in model.graph.node]
+    if not any(expanded):
         return None
     model = onnx.ModelProto.FromString(model.SerializeToString())
-    found = [(i, n) for i, n in enumerate(model.graph.node) if n.op_type in names and n.domain in ("", "ai.onnx")]
+    found = [(i, node) for i, (node, is_found) in enumerate(zip(model.graph.node, expanded, strict=True)) if is_found]
     for _, node in found:
-        _give_defaults(node, opset)
+        _give_defaults(node, model)
+    if any(_domain(node) for _, node in found):
+        return _expand_by_hand(model, found)
+    names = {("", node.op_type) for _, node in found}
     try:
-        return inliner.inline_selected_functions(model, [("", name) for name in names], inline_schema_functions=True)
+        return inliner.inline_selected_functions(model, sorted(names), inline_schema_functions=True)
     except Exception:  # it cannot deal with operands that are left out
-        return _expand_by_hand(model, found, opset)
+        return _expand_by_hand(model, found)
 
 
-def _give_defaults(node: onnx.NodeProto, opset: int) -> None:
+def _domain(node: onnx.NodeProto) -> str:
+    """The domain of a node; empty for ONNX's own."""
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def _schema(node: onnx.NodeProto, model: onnx.ModelProto) -> defs.OpSchema | None:
+    """What ONNX says about an operator in the version that the model asks for; None for operators it does not know."""
+    domain = _domain(node)
+    names = (domain,) if domain else ("", "ai.onnx")
+    version = next((o.version for o in model.opset_import if o.domain in names), None)
+    try:
+        return None if version is None else defs.get_schema(node.op_type, version, domain)
+    except defs.SchemaError:
+        return None
+
+
+def _give_defaults(node: onnx.NodeProto, model: onnx.ModelProto) -> None:
     """Adds the attributes that a node leaves to their defaults, which definitions refer to."""
     given = {attribute.name for attribute in node.attribute}
-    for name, attribute in defs.get_schema(node.op_type, opset).attributes.items():
+    schema = _schema(node, model)
+    for name, attribute in schema.attributes.items() if schema else ():
         if name not in given and attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
             node.attribute.add().CopyFrom(attribute.default_value)
 
 
-def _expand_by_hand(model: onnx.ModelProto, nodes: Sequence[tuple[int, onnx.NodeProto]], opset: int) -> onnx.ModelProto:
+def _expand_by_hand(model: onnx.ModelProto, nodes: Sequence[tuple[int, onnx.NodeProto]]) -> onnx.ModelProto:
     """Makes the definitions of nodes functions of the model, and puts those in their place."""
     for index, node in nodes:
         label = node_label(node, index)
         try:
-            function = _definition(node, model, opset)
+            function = _definition(node, model)
         except Exception as error:
             raise BuildError("ONNX cannot write this operator out in simpler ones", node=label) from error
         function.domain, function.name = _DEFINED, f"{node.op_type}_{index}"
@@ -142,9 +157,11 @@ def _expand_by_hand(model: onnx.ModelProto, nodes: Sequence[tuple[int, onnx.Node
     return expanded
 
 
-def _definition(node: onnx.NodeProto, model: onnx.ModelProto, opset: int) -> onnx.FunctionProto:
+def _definition(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.FunctionProto:
     """What ONNX defines an operator by, for this node and the types of its operands."""
-    schema = defs.get_schema(node.op_type, opset)
+    schema = _schema(node, model)
+    if schema is None:
+        raise BuildError("ONNX does not know this operator")
     function = onnx.FunctionProto()
     if schema.has_context_dependent_function:
         types = [_type(name, model).SerializeToString() for name in node.input]
@@ -167,6 +184,8 @@ def _type(name: str, model: onnx.ModelProto) -> onnx.TypeProto:
 
 
 def _needs_expansion(node: onnx.NodeProto, importable: Collection[str]) -> bool:
+    if _domain(node):
+        return True
     if node.op_type in _REWRITES:
         return False
     if node.op_type not in importable or node.op_type in _MISTAKEN:
@@ -177,16 +196,9 @@ def _needs_expansion(node: onnx.NodeProto, importable: Collection[str]) -> bool:
     return node.op_type == "RMSNormalization" and any(a.name == "axis" and a.i != -1 for a in node.attribute)
 
 
-def _has_definition(op_type: str, opset: int) -> bool:
-    try:
-        schema = defs.get_schema(op_type, opset)
-    except defs.SchemaError:
-        return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+def _has_definition(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:
+    schema = _schema(node, model)
+    return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def _rewrite_nodes(model: onnx.ModelProto) -> bool:

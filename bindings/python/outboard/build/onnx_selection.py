@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from .errors import BuildError
 from .onnx_facts import Facts, attributes, operand
 from .onnx_nodes import NodeBuilder
 
+_MOST_PLACES = 256
+"""Elements of a block that Col2Im is written out for."""
 _MOST_RANKED = 512
 """Elements along an axis that are ranked by comparing each with each."""
 
@@ -126,6 +129,47 @@ def tensor_scatter(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
     whole = g.add("Expand", row, g.ints(*shape))
     g.add("Where", is_new, g.add("GatherElements", update, whole, axis=axis), past, to=node.output[0])
     return g.nodes
+
+
+def col2im(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
+    """Col2Im: each pixel is the sum over the places of a block of the column that has the pixel there, if one does."""
+    columns = node.input[0]
+    image, block = (facts.constant(name) for name in node.input[1:3])
+    if image is None or block is None:
+        raise BuildError("its shapes are known only at run time", hint="give the shapes as constants")
+    size, extent = [int(n) for n in image], [int(n) for n in block]
+    options = attributes(node)
+    axes, area = len(size), math.prod(extent)
+    if area > _MOST_PLACES:
+        raise BuildError(f"blocks of {area} elements; up to {_MOST_PLACES} can be written out")
+    dilations, strides = (_numbers(options, name, [1] * axes) for name in ("dilations", "strides"))
+    pads = _numbers(options, "pads", [0] * (2 * axes))
+    counts = [
+        (size[d] + pads[d] + pads[axes + d] - dilations[d] * (extent[d] - 1) - 1) // strides[d] + 1 for d in range(axes)
+    ]
+    batch, rows, _ = facts.shape(columns)
+    g = NodeBuilder(node.name or node.output[0])
+    apart = g.add("Reshape", columns, g.ints(batch, rows // area, area, math.prod(counts)))
+    zero = g.add("CastLike", g.floats(0.0), columns)
+    total: str | None = None
+    for place, offset in enumerate(np.ndindex(*extent)):
+        index, exists = np.zeros(size, np.int64), np.ones(size, np.bool_)
+        for d in range(axes):
+            start = np.arange(size[d]) + pads[d] - offset[d] * dilations[d]
+            number = start // strides[d]
+            along = [-1 if other == d else 1 for other in range(axes)]
+            exists &= ((start % strides[d] == 0) & (number >= 0) & (number < counts[d])).reshape(along)
+            index = index * counts[d] + np.clip(number, 0, counts[d] - 1).reshape(along)
+        row = g.add("Gather", apart, g.scalar(place), axis=2)
+        taken = g.add("Where", g.constant(exists), g.add("Gather", row, g.constant(index), axis=2), zero)
+        total = taken if total is None else g.add("Add", total, taken)
+    g.add("Identity", total or zero, to=node.output[0])
+    return g.nodes
+
+
+def _numbers(options: dict[str, object], name: str, default: list[int]) -> list[int]:
+    given: Any = options.get(name)
+    return default if given is None else [int(n) for n in given]
 
 
 def eye_like(node: onnx.NodeProto, facts: Facts) -> list[onnx.NodeProto]:
