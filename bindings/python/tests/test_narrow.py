@@ -100,3 +100,21 @@ def test_arithmetic_on_integers_of_few_bits_is_refused_by_name() -> None:
     with pytest.raises(BuildError, match=r"values of type int4 can be .* moved") as error:
         compile(onnx.ModelProto.FromString(model.SerializeToString()))
     assert error.value.node == 'Add "sum" (node 0)'
+
+
+def test_what_moves_elements_keeps_their_bits_and_what_adds_them_computes(tmp_path) -> None:
+    bf16 = TensorProto.BFLOAT16
+    n = helper.make_node
+    nodes = [
+        n("Cast", ["x"], ["b"], to=bf16),
+        n("Transpose", ["b"], ["t"], perm=[1, 0]),
+        n("ScatterElements", ["t", "at", "t"], ["s"], axis=1, reduction="add"),
+        n("Cast", ["s"], ["y"], to=TensorProto.FLOAT),
+    ]
+    at = {"at": np.asarray([[0, 0], [1, 0]], np.int64)}
+    model = models.make(nodes, {"x": (1, (2, 2))}, {"y": (1, (2, 2))}, at, opset=18)
+    module = tmp_path / "lib0.out"
+    compile(model).write(module)
+    (actual,) = run_module(module, [np.asarray([[1.5, -2], [0.25, 8]], np.float32)], 1, tmp_path)
+    # Transposed [[1.5, 0.25], [-2, 8]], with the first row's two and the second row's crossed ones added.
+    assert actual.tolist() == [[3.25, 0.25], [6.0, 6.0]]

@@ -91,7 +91,7 @@ class _Pass:
         if any(True for _ in subgraphs(node)):
             raise BuildError("a branch or loop around values of narrow types cannot be compiled")
         g = NodeBuilder(node.name or next(iter(node.output)))
-        if node.op_type in _MOVES and not self._fills_with_scale(node):
+        if node.op_type in _MOVES and not self._looks_at_elements(node):
             return [node]
         if node.op_type in ("Cast", "CastLike"):
             self._cast(g, node)
@@ -105,8 +105,11 @@ class _Pass:
             self._compute(g, node)
         return g.nodes
 
-    def _fills_with_scale(self, node: onnx.NodeProto) -> bool:
-        return node.op_type in ("Pad", "Trilu") and self._facts.types.get(node.input[0]) == TensorProto.FLOAT8E8M0
+    def _looks_at_elements(self, node: onnx.NodeProto) -> bool:
+        """Whether an operator that only moves elements in most forms computes with them in this one."""
+        reduction = attributes(node).get("reduction", b"none")
+        fills = node.op_type in ("Pad", "Trilu") and self._facts.types.get(node.input[0]) == TensorProto.FLOAT8E8M0
+        return fills or reduction not in (b"none", "none")
 
     def _decode(self, g: NodeBuilder, name: str) -> str:
         """A value in float32, or the carrier of a narrow integer, which holds the value itself."""
