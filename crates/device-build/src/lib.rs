@@ -6,7 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+mod compile;
 mod library;
+mod op;
+mod schema;
+mod wrapper;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,10 +23,12 @@ use outboard_xtensa::isa::IsaSet;
 
 pub use archive::write_archive;
 pub use library::LinkError;
+pub use op::{DEFAULT_STACK, MAX_STACK, OpError, OpLibrary, OpRequest, OpShape};
 pub use outboard_link::shape::pi::PiLinked;
+pub use schema::{Argument, ArgumentType, Schema, SchemaError};
 
 /// The target specification, beside the workspace of the device code.
-const TARGET: &str = "xtensa-pool-none-elf";
+pub(crate) const TARGET: &str = "xtensa-pool-none-elf";
 /// Assembly files of the runtime.
 const ASSEMBLY: [&str; 4] = ["parallel", "printf", "registers", "switch_stack"];
 
@@ -66,14 +72,33 @@ pub struct DeviceBuild {
 }
 
 impl Default for DeviceBuild {
+    /// The device code of the clone that this was built in, or the folder that `OUTBOARD_DEVICE` names.
     fn default() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        Self { sources: root.join("device"), target: root.join(target).join("device") }
+        let sources = env::var_os("OUTBOARD_DEVICE").map_or_else(|| root.join("device"), PathBuf::from);
+        Self { sources, target: root.join(target).join("device") }
     }
 }
 
 impl DeviceBuild {
+    /// Device code in `sources` (the folder `device` of this repository), with results in `target`.
+    #[must_use]
+    pub fn new(sources: PathBuf, target: PathBuf) -> Self {
+        Self { sources, target }
+    }
+
+    /// The folder with the device code.
+    #[must_use]
+    pub fn sources(&self) -> &Path {
+        &self.sources
+    }
+
+    /// Where results go.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// The runtime for pools of `cores` cores, as an archive.
     ///
     /// # Errors
@@ -165,11 +190,12 @@ impl DeviceBuild {
         fs::read(&path).map_err(|error| BuildError::File { path, error })
     }
 
-    fn cargo(&self, what: &str, arguments: &[&str]) -> Result<(), BuildError> {
+    /// `cargo rustc` for the device, in a folder.
+    pub(crate) fn device_cargo(&self, folder: &Path, target: &Path) -> Command {
         let mut cargo = Command::new("cargo");
-        cargo.current_dir(&self.sources).arg("rustc").args(arguments).args(["--release", "--quiet", "--color=never"]);
+        cargo.current_dir(folder).args(["rustc", "--release", "--quiet", "--color=never"]);
         cargo.args(["-Zbuild-std=core,alloc", "-Zbuild-std-features=compiler-builtins-mem", "-Zjson-target-spec"]);
-        cargo.arg("--target").arg(format!("{TARGET}.json")).args(["--", "-Ctarget-feature=+fp"]);
+        cargo.arg("--target").arg(self.sources.join(format!("{TARGET}.json")));
         // What a surrounding cargo has set is for other code.
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
@@ -182,7 +208,13 @@ impl DeviceBuild {
         if let Some(home) = env::var_os("CARGO_HOME") {
             cargo.env("CARGO_HOME", home);
         }
-        cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_TARGET_DIR", &self.target);
+        cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_TARGET_DIR", target);
+        cargo
+    }
+
+    fn cargo(&self, what: &str, arguments: &[&str]) -> Result<(), BuildError> {
+        let mut cargo = self.device_cargo(&self.sources, &self.target);
+        cargo.args(arguments).args(["--", "-Ctarget-feature=+fp"]);
         let failed = |output: String| BuildError::Cargo { what: what.to_owned(), output };
         let output = cargo.output().map_err(|error| failed(error.to_string()))?;
         if output.status.success() { Ok(()) } else { Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())) }

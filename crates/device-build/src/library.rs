@@ -2,7 +2,7 @@
 
 use outboard_link::build::{BuildError, Inputs};
 use outboard_link::pi::MemoryBounds;
-use outboard_link::shape::{ShapeErrors, fll, pi};
+use outboard_link::shape::{Kernel, ShapeErrors, fll, pi};
 
 /// Why parts do not make a library.
 #[derive(Debug, thiserror::Error)]
@@ -31,5 +31,15 @@ pub(crate) fn fixed(parts: &[(&str, &[u8])], core: Option<u8>) -> Result<Vec<u8>
 
 /// Links a library for the windows of `bounds`.
 pub(crate) fn resident(parts: &[(&str, &[u8])], bounds: &MemoryBounds) -> Result<pi::PiLinked, LinkError> {
-    Ok(pi::link(inputs(parts)?, &pi::PiOptions::new(bounds))?)
+    resident_with(parts, bounds, Vec::new())
+}
+
+/// As [`resident`], with kernels besides those that objects declare.
+pub(crate) fn resident_with(
+    parts: &[(&str, &[u8])],
+    bounds: &MemoryBounds,
+    kernels: Vec<Kernel>,
+) -> Result<pi::PiLinked, LinkError> {
+    let options = pi::PiOptions { kernels, ..pi::PiOptions::new(bounds) };
+    Ok(pi::link(inputs(parts)?, &options)?)
 }

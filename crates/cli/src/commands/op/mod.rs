@@ -1,5 +1,6 @@
-//! `outboard op`: GPSIMD custom operations on the simulated pool.
+//! `outboard op`: GPSIMD custom operations: built from sources, run on the simulated pool.
 
+mod build;
 mod run;
 mod show;
 
@@ -7,7 +8,7 @@ use crate::report::Failure;
 use clap::Subcommand;
 use outboard_gpsimd::Error;
 
-/// Run GPSIMD custom operations
+/// Build and run GPSIMD custom operations
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -16,19 +17,24 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Build(build::Args),
     Run(run::Args),
 }
 
 impl Args {
     pub(crate) fn wants_json(&self) -> bool {
-        let Command::Run(args) = &self.command;
-        args.json
+        match &self.command {
+            Command::Build(args) => args.json,
+            Command::Run(args) => args.json,
+        }
     }
 }
 
 pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
-    let Command::Run(args) = &args.command;
-    run::execute(args)
+    match &args.command {
+        Command::Build(args) => build::execute(args),
+        Command::Run(args) => run::execute(args),
+    }
 }
 
 /// What a program may want to know about an error: the place of a fault.

@@ -1,0 +1,131 @@
+//! Compiles the sources of an operation: C++ with clang 22, Rust with cargo.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+use crate::{DeviceBuild, OpError};
+
+/// The compiler, unless `OUTBOARD_CLANGXX` names another.
+const CLANG: &str = "clang++-22";
+/// What the pool cores have, as clang calls it.
+const FEATURES: [&str; 14] = [
+    "density",
+    "loop",
+    "mul32",
+    "mul16",
+    "bool",
+    "nsa",
+    "sext",
+    "minmax",
+    "div32",
+    "s32c1i",
+    "threadptr",
+    "clamps",
+    "windowed",
+    "fp",
+];
+/// The language without what needs an operating system, and arithmetic as it is written.
+const OPTIONS: [&str; 13] = [
+    "--target=xtensa",
+    "-ffreestanding",
+    "-std=c++14",
+    "-nostdinc++",
+    "-Os",
+    "-g",
+    "-Wall",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-threadsafe-statics",
+    "-ffp-contract=off",
+];
+
+/// Compiles one C++ file to an object; what the compiler says about good code is in the second part.
+pub(crate) fn cxx(
+    build: &DeviceBuild,
+    source: &Path,
+    object: &Path,
+    stack: u32,
+    flags: &[String],
+) -> Result<(Vec<u8>, String), OpError> {
+    let program = env::var("OUTBOARD_CLANGXX").unwrap_or_else(|_| CLANG.to_owned());
+    let mut clang = Command::new(&program);
+    clang.args(OPTIONS).arg("-fno-jump-tables");
+    for feature in FEATURES {
+        clang.args(["-Xclang", "-target-feature", "-Xclang"]).arg(format!("+{feature}"));
+    }
+    for folder in ["include", "include/std"] {
+        clang.arg("-isystem").arg(build.sources().join(folder));
+    }
+    clang.arg(format!("-DSTACK_SIZE={stack}u")).args(flags).arg("-c").arg(source).arg("-o").arg(object);
+    let output = clang.output().map_err(|error| OpError::Missing {
+        program: program.clone(),
+        install: "apt-get install clang-22",
+        error: error.to_string(),
+    })?;
+    let said = outcome(source, &program, output)?;
+    let bytes =
+        fs::read(object).map_err(|error| OpError::File { path: object.to_owned(), error: error.to_string() })?;
+    Ok((bytes, said))
+}
+
+/// What a compiler printed; an error if it failed.
+fn outcome(source: &Path, program: &str, output: Output) -> Result<String, OpError> {
+    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    if output.status.success() {
+        return Ok(said);
+    }
+    Err(OpError::Compile { source_file: source.to_owned(), program: program.to_owned(), output: said })
+}
+
+/// Compiles a Rust file with its generated root to an archive.
+pub(crate) fn rust(
+    build: &DeviceBuild,
+    source: &Path,
+    root: &str,
+    folder: &Path,
+) -> Result<(Vec<u8>, String), OpError> {
+    let wrong = |path: &Path| {
+        let path = path.to_owned();
+        move |error: std::io::Error| OpError::File { path, error: error.to_string() }
+    };
+    let package = folder.join("package");
+    fs::create_dir_all(&package).map_err(wrong(&package))?;
+    let device = build.sources();
+    let manifest = format!(
+        "[package]\nname = \"operation\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\npath = \"root.rs\"\n\
+         crate-type = [\"staticlib\"]\n\n[dependencies]\ncustomop = {{ path = {:?} }}\n\n[profile.release]\n\
+         opt-level = \"s\"\nlto = \"fat\"\ncodegen-units = 1\npanic = \"abort\"\ndebug = \"line-tables-only\"\n\n[workspace]\n",
+        device.join("customop").to_string_lossy()
+    );
+    let root_file = package.join("root.rs");
+    let manifest_file = package.join("Cargo.toml");
+    fs::write(&root_file, root).map_err(wrong(&root_file))?;
+    fs::write(&manifest_file, manifest).map_err(wrong(&manifest_file))?;
+    let target = build.target().join("operations");
+    let mut cargo = build.device_cargo(&package, &target);
+    cargo.args(["--lib", "--", "-Ctarget-feature=+fp"]);
+    let output = cargo.output().map_err(|error| OpError::Missing {
+        program: "cargo".to_owned(),
+        install: "curl https://sh.rustup.rs | sh, then rustup component add rust-src",
+        error: error.to_string(),
+    })?;
+    if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("rust-src") {
+        return Err(OpError::Missing {
+            program: "the sources of Rust's core library".to_owned(),
+            install: "rustup component add rust-src",
+            error: String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
+        });
+    }
+    let said = outcome(source, "cargo", output)?;
+    let archive: PathBuf = target.join(crate::TARGET).join("release/liboperation.a");
+    Ok((fs::read(&archive).map_err(wrong(&archive))?, warnings(&said)))
+}
+
+/// What was said about the operation's own code: not about target features, which are rustc's business.
+fn warnings(said: &str) -> String {
+    let paragraphs = said.split("\n\n").filter(|paragraph| !paragraph.contains("unstable feature specified"));
+    paragraphs.collect::<Vec<_>>().join("\n\n")
+}

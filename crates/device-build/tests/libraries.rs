@@ -1,0 +1,174 @@
+//! Libraries of operations in C++ and Rust, built and run on the simulated pool.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use outboard_device_build::{DeviceBuild, OpError, OpLibrary, OpRequest, OpShape, Schema};
+use outboard_gpsimd::{Arg, DispatchBy, PoolTarget, Runtime, RuntimeOptions};
+use outboard_tensor::{Shape, Tensor};
+
+fn schema(text: &str) -> Schema {
+    text.parse().unwrap()
+}
+
+fn op(name: &str) -> PathBuf {
+    DeviceBuild::default().sources().join("ops").join(name)
+}
+
+fn request(schemas: &[&str], source: &Path, scratch: &Path) -> OpRequest {
+    let schemas = schemas.iter().map(|text| schema(text)).collect();
+    OpRequest::new(schemas, vec![source.to_owned()], "op.so", scratch)
+}
+
+fn build(request: &OpRequest) -> Result<OpLibrary, OpError> {
+    DeviceBuild::default().op_library(request)
+}
+
+fn runtime(library: &OpLibrary, cores: usize) -> Runtime {
+    let target = PoolTarget { cores, ..PoolTarget::default() };
+    let mut runtime = Runtime::new(RuntimeOptions { target, ..RuntimeOptions::default() }).unwrap();
+    let files: Vec<&[u8]> = library.files.iter().map(|(_, bytes)| bytes.as_slice()).collect();
+    runtime.load(&files).unwrap();
+    runtime
+}
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|n| if n % 3 == 0 { n as f32 } else { -(n as f32) * 0.5 }).collect()
+}
+
+fn relu(values: &[f32]) -> Vec<f32> {
+    values.iter().map(|value| value.max(0.0)).collect()
+}
+
+fn floats(values: &[f32]) -> Arg {
+    Arg::Tensor(Tensor::from_values(Shape::new(&[values.len()]).unwrap(), values).unwrap())
+}
+
+fn values(tensor: &Tensor) -> Vec<f32> {
+    tensor.values().unwrap()
+}
+
+const MULTICORE: [&str; 2] = ["my_ops::relu_tcm(Tensor x) -> (Tensor)", "my_ops::relu_multicore(Tensor x) -> (Tensor)"];
+
+#[test]
+fn relu_in_cxx_runs_on_eight_cores_and_its_manifest_has_an_entry_for_each() {
+    let scratch = tempfile::tempdir().unwrap();
+    let library =
+        build(&OpRequest { multicore: true, ..request(&MULTICORE, &op("relu.cpp"), scratch.path()) }).unwrap();
+    let names: Vec<_> = library.files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((names.len(), names[0], names[7]), (8, "op_cpu0.so", "op_cpu7.so"));
+    let text = serde_json::to_vec(&library.manifest).unwrap();
+    let parsed = outboard_neff::parse_ucode_lib("ucode_lib.json", &text, Default::default()).unwrap();
+    assert!(parsed.iter().zip(0..).all(|(entry, core)| entry.cpu_id == core && entry.total_cpus == 8));
+    assert_eq!(parsed[0].functions[1].name, "relu_multicore");
+    assert!(library.warnings.is_empty(), "{:?}", library.warnings);
+
+    let mut runtime = runtime(&library, 8);
+    let x = numbers(10_003);
+    for name in ["relu_tcm", "relu_multicore"] {
+        let y = runtime.library().unwrap().op(name).unwrap().run(&[floats(&x)]).unwrap();
+        assert!(values(&y.result) == relu(&x), "{name}");
+        assert!(y.report.cores.iter().all(|core| core.hooks.transfers > 0));
+    }
+}
+
+#[test]
+fn relu_in_cxx_becomes_a_resident_library_with_a_kernel_table() {
+    let scratch = tempfile::tempdir().unwrap();
+    let shape = OpShape::Resident { bounds: *PoolTarget::default().bounds(), first_spec: 0x40 };
+    let library = build(&OpRequest { shape, ..request(&MULTICORE, &op("relu.cpp"), scratch.path()) }).unwrap();
+    assert_eq!(library.files.len(), 1);
+    let mut runtime = runtime(&library, 8);
+    let x = numbers(2001);
+    for by in [DispatchBy::FunctionId, DispatchBy::KernelTable] {
+        let mut library = runtime.library().unwrap();
+        let mut op = library.op("relu_multicore").unwrap().dispatch_by(by);
+        assert!(values(&op.call(&[floats(&x)]).unwrap()) == relu(&x), "{by:?}");
+    }
+}
+
+#[test]
+fn relu_in_rust_runs_on_one_core_and_on_eight() {
+    let scratch = tempfile::tempdir().unwrap();
+    let x = numbers(3001);
+    for multicore in [false, true] {
+        let library =
+            build(&OpRequest { multicore, ..request(&MULTICORE, &op("rust/relu.rs"), scratch.path()) }).unwrap();
+        assert_eq!(library.files.len(), if multicore { 8 } else { 1 });
+        let mut runtime = runtime(&library, library.files.len());
+        for name in ["relu_tcm", "relu_multicore"] {
+            let y = runtime.library().unwrap().op(name).unwrap().call(&[floats(&x)]).unwrap();
+            assert!(values(&y) == relu(&x), "{name}, multicore {multicore}");
+        }
+    }
+}
+
+const DEEP: &str = "\
+#include <torch/torch.h>
+torch::Tensor deep(const torch::Tensor& x, int64_t n) {
+  volatile float kept[8000];
+  for (int i = 0; i < 8000; i++) kept[i] = i;
+  float sum = 0;
+  for (int i = 0; i < 8000; i += 4000) sum += kept[i];
+  return torch::full(x.sizes(), sum + n, torch::kFloat);
+}
+";
+
+#[test]
+fn an_operation_gets_the_stack_that_it_asks_for() {
+    let scratch = tempfile::tempdir().unwrap();
+    let source = scratch.path().join("deep.cpp");
+    fs::write(&source, DEEP).unwrap();
+    let schemas = ["ns::deep(Tensor x, int n) -> (Tensor)"];
+    let request = OpRequest { stack: 40_000, ..request(&schemas, &source, scratch.path()) };
+    let library = build(&request).unwrap();
+    let y =
+        runtime(&library, 1).library().unwrap().op("deep").unwrap().call(&[floats(&[0.0; 3]), Arg::Int(7)]).unwrap();
+    assert_eq!(values(&y), [4007.0; 3]);
+}
+
+#[test]
+fn what_is_wrong_with_a_request_or_a_source_is_said() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let cxx = file("a.cpp", "#include <torch/torch.h>\ntorch::Tensor f(torch::Tensor x) { return x; }\n");
+    let unknown = file("b.cpp", "int f(int x) { return y; }\n");
+    let rust = file("c.rs", "");
+    let text = file("d.txt", "");
+    let f = ["ns::f(Tensor x) -> (Tensor)"];
+    let base = |source: &Path| request(&f, source, scratch.path());
+    let many: Vec<Schema> = (0..11).map(|n| schema(&format!("ns::f{n}(Tensor x) -> (Tensor)"))).collect();
+    let shape = OpShape::Resident { bounds: *PoolTarget::default().bounds(), first_spec: 255 };
+    for (request, code, words) in [
+        (base(&cxx), "OB0735", "torch::Tensor f(const torch::Tensor& x)"),
+        (base(&unknown), "OB0734", "undeclared identifier 'y'"),
+        (base(&text), "OB0732", "`.txt` is no source"),
+        (base(&scratch.path().join("none.cpp")), "OB0732", "No such file"),
+        (OpRequest { stack: 0, ..base(&cxx) }, "OB0732", "a stack of 0 bytes"),
+        (OpRequest { stack: 0x40_0001, ..base(&cxx) }, "OB0732", "it has 1 to 4194304"),
+        (OpRequest { schemas: many.clone(), ..base(&cxx) }, "OB0732", "11 operations"),
+        (OpRequest { schemas: vec![many[0].clone(), many[0].clone()], ..base(&cxx) }, "OB0732", "two schemas"),
+        (OpRequest { schemas: Vec::new(), ..base(&cxx) }, "OB0732", "0 operations"),
+        (OpRequest { sources: Vec::new(), ..base(&cxx) }, "OB0732", "no sources"),
+        (OpRequest { sources: vec![cxx.clone(), rust.clone()], ..base(&cxx) }, "OB0732", "not in both"),
+        (OpRequest { sources: vec![rust.clone(), rust.clone()], ..base(&cxx) }, "OB0732", "several Rust files"),
+        (OpRequest { name: "n".repeat(28), multicore: true, ..base(&cxx) }, "OB0732", "longer than 31"),
+        (OpRequest { schemas: many[..2].to_vec(), shape, ..base(&cxx) }, "OB0732", "opcodes end at 255"),
+    ] {
+        let error = build(&request).unwrap_err();
+        assert!(error.explain() == code && error.to_string().contains(words), "{words}: {} {error}", error.explain());
+    }
+}
+
+#[test]
+fn device_code_that_is_not_there_is_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let elsewhere = DeviceBuild::new(scratch.path().join("device"), scratch.path().join("target"));
+    let error = elsewhere.op_library(&request(&MULTICORE, &op("relu.cpp"), scratch.path())).unwrap_err();
+    assert!(error.to_string().contains("set OUTBOARD_DEVICE"), "{error}");
+}
