@@ -102,16 +102,16 @@ pub enum OpError {
         /// What to define.
         declaration: String,
         /// The schema.
-        schema: Schema,
+        schema: String,
         /// What the linker said.
-        error: LinkError,
+        error: Box<LinkError>,
     },
     /// The parts do not make a library.
     #[error("{0}")]
-    Link(#[from] LinkError),
+    Link(Box<LinkError>),
     /// The runtime does not build.
     #[error("the device runtime: {0}")]
-    Runtime(#[from] BuildError),
+    Runtime(Box<BuildError>),
     /// A file cannot be read or written.
     #[error("{}: {error}", path.display())]
     File {
@@ -299,7 +299,7 @@ impl DeviceBuild {
             OpShape::FixedLoad if !request.multicore => 1,
             _ => CORES,
         };
-        let runtime = self.runtime(cores)?;
+        let runtime = self.runtime(cores).map_err(|error| OpError::Runtime(Box::new(error)))?;
         let mut all: Vec<(&str, &[u8])> = parts.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
         all.push(("customop-rt", &runtime));
         match &request.shape {
@@ -324,10 +324,10 @@ impl DeviceBuild {
 
 /// A link that fails because an operation is not there says what to define.
 fn explain_link(schemas: &[Schema], error: LinkError) -> OpError {
-    let text = error.to_string();
+    let (text, error) = (error.to_string(), Box::new(error));
     let missing = schemas.iter().find(|schema| text.contains(&format!("_Z{}{}", schema.name.len(), schema.name)));
     match missing {
-        Some(schema) => OpError::Signature { declaration: schema.cxx(), schema: schema.clone(), error },
+        Some(schema) => OpError::Signature { declaration: schema.cxx(), schema: schema.to_string(), error },
         None => OpError::Link(error),
     }
 }

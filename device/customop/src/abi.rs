@@ -222,6 +222,20 @@ pub struct Scalar {
     pub more: u64,
 }
 
+impl Scalar {
+    /// The number as a fraction.
+    #[must_use]
+    pub fn to_f64(&self) -> f64 {
+        if self.tag == scalar_tag::INT { self.bits as i64 as f64 } else { f64::from_bits(self.bits) }
+    }
+
+    /// The number as an integer; a fraction loses what is behind the point.
+    #[must_use]
+    pub fn to_i64(&self) -> i64 {
+        if self.tag == scalar_tag::INT { self.bits as i64 } else { f64::from_bits(self.bits) as i64 }
+    }
+}
+
 /// What the firmware hands to a library at boot.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -510,6 +524,14 @@ pub enum LibStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scalars_are_read_as_either_kind() {
+        let int = Scalar { tag: scalar_tag::INT, bits: -7_i64 as u64, ..Scalar::default() };
+        assert_eq!((int.to_i64(), int.to_f64()), (-7, -7.0));
+        let fraction = Scalar { tag: scalar_tag::DOUBLE, bits: (-2.75_f64).to_bits(), ..Scalar::default() };
+        assert_eq!((fraction.to_i64(), fraction.to_f64()), (-2, -2.75));
+    }
 
     #[test]
     fn dimensions_end_at_the_first_zero_in_both_forms() {

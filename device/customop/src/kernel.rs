@@ -213,6 +213,14 @@ fn soc(place: u64) -> u64 {
     }
 }
 
+/// This core's share of `elements`: the first one and the end. The last core takes what is left over.
+pub fn share(elements: u32) -> (u32, u32) {
+    let (core, cores) = (routine::get_cpu_id(), routine::get_cpu_count());
+    let part = elements / cores;
+    let first = part * core;
+    (first, if core + 1 == cores { elements } else { first + part })
+}
+
 /// Data memory for `count` elements, given back when it is dropped.
 pub struct Tcm<T> {
     place: *mut T,

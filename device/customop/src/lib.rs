@@ -9,3 +9,5 @@ pub mod abi;
 pub mod dtype;
 #[cfg(target_arch = "xtensa")]
 pub mod kernel;
+#[cfg(target_arch = "xtensa")]
+pub mod math;

@@ -3,6 +3,8 @@
 use super::{failure, show};
 use crate::commands::{Staged, address, read_file};
 use crate::report::{self, Failure};
+use outboard_elf::Elf;
+use outboard_elf::pi::DeviceShape;
 use outboard_gpsimd::{
     Arg, DispatchBy, Error, OutputSpec, PoolTarget, PrintOptions, RunReport, Runtime, RuntimeOptions, Schedule,
     UcodePair,
@@ -54,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TYPE")]
     dtype: Option<DType>,
 
-    /// Number of cores (1, 4 or 8) instead of the target's.
+    /// Number of cores (1, 4 or 8) instead of the target's; one file of a fixed-load library is for one core.
     #[arg(long, value_name = "N")]
     cores: Option<usize>,
 
@@ -128,7 +130,7 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     let files = args.files.iter().map(|path| read_file(path)).collect::<Result<Vec<_>, _>>()?;
     let arguments = args.arguments.iter().map(|text| argument(text)).collect::<Result<Vec<_>, _>>()?;
     let options = RuntimeOptions {
-        target: target(args)?,
+        target: target(args, &files)?,
         schedule: args.seed.map_or(Schedule::Threads, Schedule::Seeded),
         print: PrintOptions { all_cores: args.print_all, ..PrintOptions::default() },
         trace: args.trace,
@@ -200,7 +202,14 @@ fn compute(
     Ok(vec![(op.to_owned(), result)])
 }
 
-fn target(args: &Args) -> Result<PoolTarget, Failure> {
+/// Whether the files are a fixed-load library for one core.
+fn for_one_core(files: &[Vec<u8>]) -> bool {
+    let [file] = files else { return false };
+    let shape = Elf::parse(file).ok().and_then(|elf| DeviceShape::of(&elf).ok());
+    matches!(shape, Some(DeviceShape::Fll(_)))
+}
+
+fn target(args: &Args, files: &[Vec<u8>]) -> Result<PoolTarget, Failure> {
     let mut target = match &args.target {
         None => PoolTarget::default(),
         Some(path) => {
@@ -212,7 +221,7 @@ fn target(args: &Args) -> Result<PoolTarget, Failure> {
         let kind = cores::find(kind).map_err(|error| Failure::usage(error.to_string(), "name one of these"))?;
         target = target.with_kind(kind);
     }
-    if let Some(cores) = args.cores {
+    if let Some(cores) = args.cores.or(for_one_core(files).then_some(1)) {
         target.cores = cores;
     }
     match target.problem() {
