@@ -28,7 +28,7 @@ pub(crate) fn cxx(schemas: &[Schema]) -> String {
         let passed: Vec<_> = (0..schema.arguments.len()).map(|index| format!("a{index}")).collect();
         let _ = write!(
             text,
-            "  torch::Tensor result = {name}({});\n  customop_return_tensor(result);\n  customop_cleanup();\n  return 0;\n}}\n\
+            "  torch::Tensor result = ::{name}({});\n  customop_return_tensor(result);\n  customop_cleanup();\n  return 0;\n}}\n\
              extern \"C\" int {name}_stack_switch() {{\n  \
              return switch_stack_or_call_wrapper(STACK_SIZE, reinterpret_cast<uint32_t>(&{name}_wrapper));\n}}\n",
             passed.join(", ")

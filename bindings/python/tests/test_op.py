@@ -1,0 +1,216 @@
+"""Custom operations in C++ and Rust against numpy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import ROOT, outboard_program
+
+from outboard import op
+
+OPS = ROOT / "device/ops"
+EIGHT = (2, 1, 3, 1, 2, 1, 2, 3)
+SHAPES = [(1,), (7,), (1023,), (37, 29), (4097,), EIGHT]
+NUMBERS = np.random.default_rng(20)
+
+LIBRARIES = {
+    "relu": ["relu(Tensor x)", "relu_tcm(Tensor x)", "relu_multicore(Tensor x)"],
+    "negate": ["negate(Tensor x)", "negate_int(Tensor x)"],
+    "add": ["add(Tensor x, Tensor y)", "axpy(Tensor x, Tensor y, float a, int n)"],
+    "matmul": ["matmul(Tensor x, Tensor y)"],
+    "softmax": ["softmax(Tensor x)"],
+    "quantise": ["quantise(Tensor x, float scale, int zero)", "dequantise(Tensor q, float scale, int zero)"],
+    "topk": ["topk_parts(Tensor x, int k)", "topk_merge(Tensor parts, int k)"],
+    "giou": ["giou(Tensor boxes, Tensor others)"],
+}
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory):
+    """The samples, each built when it is used first: in C++ and in Rust, for eight cores."""
+    folder = tmp_path_factory.mktemp("libraries")
+    built: dict[tuple[str, str], op.Library] = {}
+
+    def get(name: str, language: str) -> op.Library:
+        if (name, language) not in built:
+            source = OPS / (f"{name}.cpp" if language == "c++" else f"rust/{name}.rs")
+            schemas = [f"samples::{function} -> (Tensor)" for function in LIBRARIES[name]]
+            if language == "rust":
+                schemas = [schema for schema in schemas if "::relu(" not in schema]
+            output = folder / f"{name}{language[0]}.so"
+            built[name, language] = op.build(source, schemas=schemas, output=output, multicore=True)
+        return built[name, language]
+
+    return get
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTBOARD_BIN", str(outboard_program()))
+
+
+def floats(*shape: int) -> np.ndarray:
+    return NUMBERS.standard_normal(shape).astype(np.float32)
+
+
+def close(found: np.ndarray, expected: np.ndarray) -> bool:
+    """To one part in a million."""
+    return found.shape == expected.shape and bool(np.allclose(found, expected, rtol=1e-6, atol=1e-7))
+
+
+LANGUAGES = pytest.mark.parametrize("language", ["c++", "rust"])
+
+
+@LANGUAGES
+def test_relu_agrees_for_every_shape(libraries, language):
+    library = libraries("relu", language)
+    for shape in SHAPES:
+        x = floats(*shape)
+        names = ["relu_tcm", "relu_multicore"] + (["relu"] if language == "c++" and len(shape) == 2 else [])
+        for name in names:
+            run = library.run(name, x)
+            assert np.array_equal(run.output, np.maximum(x, 0)), (name, shape)
+            assert run.cycles > 0
+
+
+@LANGUAGES
+def test_negate_agrees_for_every_shape(libraries, language):
+    library = libraries("negate", language)
+    for shape in SHAPES:
+        if len(shape) <= 3:
+            x = floats(*shape)
+            assert np.array_equal(library.negate(x), -x), shape
+        n = NUMBERS.integers(-(2**31), 2**31, shape).astype(np.int32)
+        assert np.array_equal(library.negate_int(n), -n), shape
+
+
+@LANGUAGES
+def test_add_agrees_for_every_shape(libraries, language):
+    library = libraries("add", language)
+    for shape in SHAPES:
+        x, y = floats(*shape), floats(*shape)
+        assert np.array_equal(library.add(x, y), x + y), shape
+        assert close(library.axpy(x, y, 0.5, 3), np.float32(0.5) * x + np.float32(3) * y), shape
+
+
+@LANGUAGES
+def test_matmul_agrees_to_rounding(libraries, language):
+    library = libraries("matmul", language)
+    for m, k, n in [(1, 1, 1), (5, 3, 7), (17, 33, 9), (8, 64, 1030)]:
+        x, y = floats(m, k), floats(k, n)
+        expected = np.zeros((m, n), np.float32)
+        for i in range(k):
+            expected += x[:, i : i + 1] * y[i]
+        assert close(library.matmul(x, y, shape=(m, n)), expected), (m, k, n)
+
+
+@LANGUAGES
+def test_softmax_agrees_and_sums_to_one(libraries, language):
+    library = libraries("softmax", language)
+    for shape in [*SHAPES[:4], (3, 2048), EIGHT]:
+        x = 5 * floats(*shape)
+        # In the kernel's order: one element after the other, in single precision.
+        expected = np.exp(x - x.max(-1, keepdims=True))
+        expected /= np.cumsum(expected, -1, dtype=np.float32)[..., -1:]
+        found = library.softmax(x)
+        assert close(found, expected), shape
+        assert np.allclose(found.sum(-1), 1, atol=1e-5)
+
+
+@LANGUAGES
+def test_quantise_agrees_exactly_and_dequantise_reverses(libraries, language):
+    library = libraries("quantise", language)
+    for shape in SHAPES:
+        x = 10 * floats(*shape)
+        scale = np.float32(0.125)
+        expected = np.clip(np.rint(x / scale) + np.float32(3), -128, 127).astype(np.int8)
+        q = library.quantise(x, 0.125, 3, dtype=np.int8)
+        assert q.dtype == np.int8 and np.array_equal(q, expected), shape
+        back = library.dequantise(q, 0.125, 3, dtype=np.float32)
+        assert np.array_equal(back, (q.astype(np.int32) - 3).astype(np.float32) * scale), shape
+
+
+@LANGUAGES
+def test_topk_over_eight_cores_finds_values_and_places(libraries, language):
+    library = libraries("topk", language)
+    for count, k in [(1, 1), (7, 3), (1000, 10), (10_007, 128)]:
+        x = floats(count)
+        parts = library.topk_parts(x, k, shape=(8, 2, k))
+        values, places = library.topk_merge(parts, k, shape=(2, k))
+        order = np.argsort(-x, kind="stable")[:k]
+        assert np.array_equal(places.astype(int), order), (count, k)
+        assert np.array_equal(values, x[order]), (count, k)
+
+
+@LANGUAGES
+def test_giou_agrees_for_odd_numbers_of_boxes(libraries, language):
+    library = libraries("giou", language)
+    for shape in [(1,), (13,), (5, 67)]:
+        corners = np.abs(floats(*shape, 2, 2, 2))
+        a, b = (np.concatenate([c[..., 0, :], c[..., 0, :] + c[..., 1, :]], -1) for c in np.moveaxis(corners, -3, 0))
+        width = np.minimum(a[..., 2], b[..., 2]) - np.maximum(a[..., 0], b[..., 0])
+        height = np.minimum(a[..., 3], b[..., 3]) - np.maximum(a[..., 1], b[..., 1])
+        common = np.maximum(width, 0) * np.maximum(height, 0)
+        area = [(box[..., 2] - box[..., 0]) * (box[..., 3] - box[..., 1]) for box in (a, b)]
+        union = area[0] + area[1] - common
+        hull = (np.maximum(a[..., 2], b[..., 2]) - np.minimum(a[..., 0], b[..., 0])) * (
+            np.maximum(a[..., 3], b[..., 3]) - np.minimum(a[..., 1], b[..., 1])
+        )
+        expected = common / union - (hull - union) / hull
+        found = library.giou(a, b, shape=shape)
+        assert np.allclose(found, expected, rtol=1e-6, atol=1e-6), shape
+
+
+def test_an_empty_tensor_is_refused_before_the_device_sees_it(libraries):
+    with pytest.raises(op.OperationError, match="dimension 0") as refused:
+        libraries("relu", "c++").relu_tcm(np.zeros((0,), np.float32))
+    assert refused.value.kind == "operation" and refused.value.code.startswith("OB")
+
+
+SOURCE = """
+#include <assert.h>
+#include <stdio.h>
+#include <torch/torch.h>
+torch::Tensor f(const torch::Tensor& x, const torch::Scalar& s, double d, int64_t n) {
+  printf("%d %d\\n", (int)x.numel(), (int)n);
+  assert(n != 13);
+  return torch::full(x.sizes(), s.toDouble() + d + n, torch::kFloat);
+}
+"""
+SCHEMA = "ns::f(Tensor x, Scalar s, float d, int n) -> (Tensor)"
+
+
+def test_every_kind_of_argument_arrives_and_a_failed_assertion_is_named(tmp_path: Path):
+    source = tmp_path / "f.cpp"
+    source.write_text(SOURCE)
+    library = op.build(source, schemas=[SCHEMA], output=tmp_path / "f.so")
+    assert library.operations == ["f"] and [file.name for file in library.files] == ["f.so"]
+    x = floats(3)
+    run = library.run("f", x, 0.5, 0.25, 2)
+    assert np.array_equal(run.output, [2.75] * 3) and run.text == "3 2\n"
+    again = op.load(*library.files)
+    assert np.array_equal(again.f(x, 1, 0.0, -4), [-3] * 3)
+    with pytest.raises(op.OperationError, match="f.cpp:7: assertion failed: n != 13") as fault:
+        library.f(x, 0, 0.0, 13)
+    assert fault.value.kind == "device_fault" and fault.value.details["core"] == 0
+    with pytest.raises(op.OperationError):
+        library.f(x)
+    with pytest.raises(AttributeError, match="it has f"):
+        library.g(x)
+
+
+def test_what_is_wrong_with_a_build_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    source = tmp_path / "f.cpp"
+    source.write_text(SOURCE)
+    with pytest.raises(op.OperationError, match="no such type") as wrong:
+        op.build(source, schemas=["ns::f(double x) -> (Tensor)"], output=tmp_path / "f.so")
+    assert (wrong.value.code, wrong.value.kind) == ("OB0731", "schema")
+    monkeypatch.setenv("OUTBOARD_CLANGXX", "clang-that-is-not-there")
+    with pytest.raises(op.OperationError, match="apt-get install clang-22") as wrong:
+        op.build(source, schemas=[SCHEMA], output=tmp_path / "f.so")
+    assert (wrong.value.code, wrong.value.kind) == ("OB0733", "missing_tool")
+    assert not list(tmp_path.glob("*.so"))
+    with pytest.raises(op.OperationError, match="there is no file"):
+        op.load(tmp_path / "none.so")
