@@ -124,6 +124,29 @@ fn inspect_decides_by_the_shape_of_the_file() {
 }
 
 #[test]
+fn a_stream_of_the_first_generation_is_read_with_its_shorter_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trigger = [0; 64];
+    trigger[..2].copy_from_slice(&[0xc1, 0x10]);
+    trigger[8..21].copy_from_slice(b"q_gradient_in");
+    write(&folder, "stream", &trigger);
+    let queue = |args: &[&str]| {
+        let ran = outboard(folder.path(), &[&["inspect", "stream", "--json"], args].concat());
+        assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+        let page = json(&ran);
+        let fields = page["inspection"]["slots"][0]["fields"].as_array().unwrap().clone();
+        fields.iter().find(|field| field[0] == "queue").map(|field| field[1].as_str().unwrap().to_owned())
+    };
+    assert_eq!(queue(&["--stream", "v1"]).as_deref(), Some("q_gradient_in"));
+    assert_ne!(queue(&["--stream", "v2"]).as_deref(), Some("q_gradient_in"));
+    assert_eq!(
+        code(&outboard(folder.path(), &["inspect", "stream"])),
+        3,
+        "the name says nothing, and the bytes neither"
+    );
+}
+
+#[test]
 fn the_names_that_an_object_defines_and_needs_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     write(&folder, "f.s", b".text\n.global f\n.type f, @function\nf: entry a1, 32\n call8 g\n retw\n.size f, 9\n");

@@ -6,7 +6,8 @@ use super::read_file;
 use crate::report::{self, Failure};
 use outboard_link::LoadError;
 use outboard_link::inspect::inspect;
-use outboard_neff::{FileError, inspect_file};
+use outboard_neff::seq::{self, Dialect};
+use outboard_neff::{DeviceFile, FileError, NeffPart, inspect_file};
 use outboard_ucode::inspect::InspectError;
 use serde_json::json;
 use std::path::PathBuf;
@@ -28,9 +29,20 @@ pub(crate) struct Args {
     /// The file.
     file: PathBuf,
 
+    /// Read the file as a stream of GPSIMD instructions, whatever its name: v1 with the events of the first generation, v2 of all
+    /// later ones.
+    #[arg(long, value_enum, value_name = "v1|v2")]
+    stream: Option<StreamKind>,
+
     /// Print JSON on standard output.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum StreamKind {
+    V1,
+    V2,
 }
 
 pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
@@ -40,7 +52,12 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
         let value = value.map_err(|error| Failure::internal(&error))?;
         report::result(&json!({"status": "ok", "file": name, "inspection": value}))
     };
-    match inspect_file(&name, &file) {
+    let found = match args.stream {
+        None => inspect_file(&name, &file),
+        Some(StreamKind::V1) => Ok(Some(DeviceFile::Part(NeffPart::Stream(seq::inspect(&file, Dialect::V1))))),
+        Some(StreamKind::V2) => Ok(Some(DeviceFile::Part(NeffPart::Stream(seq::inspect(&file, Dialect::V2))))),
+    };
+    match found {
         Ok(Some(found)) if args.json => return shown(serde_json::to_value(&found)),
         Ok(Some(found)) => return report::print(&format!("{name}: {found}")),
         // A program of neither shape is still an ELF file.
