@@ -158,8 +158,8 @@ impl Device {
 
 /// Pulls whose kind differs from what was passed.
 fn pulls(core: usize, visited: &[u32], symbols: &Symbols, schema: &[Pull]) -> Vec<Finding> {
-    let pulled = visited.iter().filter_map(|pc| Some((symbols.around(*pc)?.name.as_str(), *pc)));
-    let pulled = pulled.filter_map(|(name, _)| Some((support::readable(name)?, support::pull(name)?)));
+    let pull = |pc: &u32| symbols.names_at(*pc).find_map(|name| Some((support::readable(name)?, support::pull(name)?)));
+    let pulled = visited.iter().filter_map(pull);
     let wrong = pulled.zip(schema).enumerate().filter(|(_, ((_, pull), passed))| pull != *passed);
     wrong
         .map(|(index, ((name, _), passed))| {
@@ -172,7 +172,7 @@ fn pulls(core: usize, visited: &[u32], symbols: &Symbols, schema: &[Pull]) -> Ve
 
 fn routines(core: usize, visited: &[u32], symbols: &Symbols) -> Vec<RoutineCall> {
     let call = |pc: &u32| {
-        let routine = support::readable(&symbols.around(*pc)?.name)?.to_owned();
+        let routine = symbols.names_at(*pc).find_map(support::readable)?.to_owned();
         Some(RoutineCall { core, routine, pc: *pc })
     };
     visited.iter().filter_map(call).collect()
@@ -298,6 +298,33 @@ impl Runtime {
         self.device.set_library(library);
         self.state = State::Running;
         Ok(LoadedLibrary { runtime: self, boot: RunReport::default() })
+    }
+
+    /// Executes instructions of the pool engine (64 bytes each) as they are, on the library that is loaded. Addresses in them
+    /// are the caller's business: [`Runtime::write_memory`] and [`Runtime::read_memory`] reach the same memory.
+    ///
+    /// # Errors
+    /// An instruction cannot be executed, or the device fails.
+    pub fn execute(&mut self, stream: &[u8]) -> Result<RunReport, Error> {
+        let mut report = RunReport::default();
+        Sequencer::new(&mut self.device, &Stream::default(), &mut report).run(stream)?;
+        Ok(report)
+    }
+
+    /// Writes bytes at an address of the device.
+    ///
+    /// # Errors
+    /// There is no memory, or not that much.
+    pub fn write_memory(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {
+        Ok(self.device.pool.bus.write(address, bytes)?)
+    }
+
+    /// Reads bytes at an address of the device.
+    ///
+    /// # Errors
+    /// There is no memory, or not that much.
+    pub fn read_memory(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        Ok(self.device.pool.bus.read(address, bytes)?)
     }
 
     /// The library that is loaded.

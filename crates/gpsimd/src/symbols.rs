@@ -48,6 +48,13 @@ impl Symbols {
         (found.size == 0 || address - found.address < found.size).then_some(found)
     }
 
+    /// The names of what begins at an address: equal functions may be one.
+    pub(crate) fn names_at(&self, address: u32) -> impl Iterator<Item = &str> {
+        let first = self.0.partition_point(|function| function.address < address);
+        let here = self.0.iter().skip(first).take_while(move |function| function.address == address);
+        here.map(|function| function.name.as_str())
+    }
+
     /// The function with a name.
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
         self.0.iter().find(|function| function.name == name).map(|function| function.address)

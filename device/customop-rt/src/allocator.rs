@@ -57,12 +57,14 @@ fn pool(of: impl FnOnce(*mut DataScratchMap) -> *const u8) -> u32 {
 
 /// Empties the heap in HBM.
 #[unsafe(export_name = "_Z25init_neuron_hbm_allocatorv")]
+#[inline(never)]
 pub(crate) extern "C" fn init_hbm() {
     Which::Hbm.reset(PROXY, start::hbm_scratch_size());
 }
 
 /// Empties the heap in data memory.
 #[unsafe(export_name = "_Z29init_neuron_dataram_allocatorv")]
+#[inline(never)]
 pub(crate) extern "C" fn init_dataram() {
     // SAFETY: only the place of a field is computed.
     Which::Dataram.reset(pool(|map| unsafe { (&raw const (*map).dataram_pool).cast() }), DATARAM_POOL as u32);
@@ -70,6 +72,7 @@ pub(crate) extern "C" fn init_dataram() {
 
 /// Empties the heap of `malloc`.
 #[unsafe(export_name = "_Z25_init_libc_heap_allocatorv")]
+#[inline(never)]
 pub(crate) extern "C" fn init_libc() {
     // SAFETY: only the place of a field is computed.
     Which::Libc.reset(pool(|map| unsafe { (&raw const (*map).libc_pool).cast() }), LIBC_POOL as u32);
@@ -85,6 +88,7 @@ fn allocate(which: Which, size: u32, align: u32) -> Result<u32, Status> {
 ///
 /// `out` can be written.
 #[unsafe(export_name = "_Z19neuron_hbm_allocatejPyj")]
+#[inline(never)]
 pub(crate) unsafe extern "C" fn hbm_allocate(size: u32, out: *mut u64, align: u32) -> i32 {
     let found = allocate(Which::Hbm, size, align);
     let offset = found.unwrap_or(0).wrapping_sub(PROXY);
@@ -95,6 +99,7 @@ pub(crate) unsafe extern "C" fn hbm_allocate(size: u32, out: *mut u64, align: u3
 
 /// Gives HBM back.
 #[unsafe(export_name = "_Z21neuron_hbm_deallocatey")]
+#[inline(never)]
 pub(crate) extern "C" fn hbm_deallocate(place: u64) -> i32 {
     let proxy = (place.wrapping_sub(start::hbm_scratch()) as u32).wrapping_add(PROXY);
     let outcome = Which::Hbm.with(|heap, header| heap.release(header, proxy));
@@ -107,6 +112,7 @@ pub(crate) extern "C" fn hbm_deallocate(place: u64) -> i32 {
 ///
 /// `out` can be written.
 #[unsafe(export_name = "_Z23neuron_dataram_allocatejPPvj")]
+#[inline(never)]
 pub(crate) unsafe extern "C" fn dataram_allocate(size: u32, out: *mut *mut u8, align: u32) -> i32 {
     let found = allocate(Which::Dataram, size, align);
     // SAFETY: the caller passes a place for the result.
@@ -116,6 +122,7 @@ pub(crate) unsafe extern "C" fn dataram_allocate(size: u32, out: *mut *mut u8, a
 
 /// Gives data memory back.
 #[unsafe(export_name = "_Z25neuron_dataram_deallocatePv")]
+#[inline(never)]
 pub(crate) extern "C" fn dataram_deallocate(place: *mut u8) -> i32 {
     let outcome = Which::Dataram.with(|heap, header| heap.release(header, address(place)));
     if outcome.is_ok() { 0 } else { -1 }

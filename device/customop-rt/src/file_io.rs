@@ -96,6 +96,7 @@ fn flush(file: &mut FileObject) {
 
 /// Flushes a stream: 1 standard output, 2 standard error.
 #[unsafe(no_mangle)]
+#[inline(never)]
 pub(crate) extern "C" fn fsync(descriptor: i32) -> i32 {
     match file(descriptor) {
         Some(file) => {

@@ -16,17 +16,17 @@ mod fault;
 mod file_io;
 #[cfg(target_arch = "xtensa")]
 mod global;
-mod heap;
+pub mod heap;
 #[cfg(target_arch = "xtensa")]
 mod libc;
 #[cfg(target_arch = "xtensa")]
 mod memcpy;
-mod number;
-mod printf;
+pub mod number;
+pub mod printf;
 #[cfg(target_arch = "xtensa")]
 mod stack;
 #[cfg(target_arch = "xtensa")]
 mod start;
 #[cfg(target_arch = "xtensa")]
 mod tensor;
-mod translate;
+pub mod translate;

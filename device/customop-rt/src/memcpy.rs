@@ -35,6 +35,7 @@ const WINDOW_0: u32 = 0x10_0200;
 ///
 /// The buffer has `n` bytes.
 #[unsafe(export_name = "_Z13neuron_memcpyPvyj")]
+#[inline(never)]
 pub(crate) unsafe extern "C" fn neuron_memcpy_in(destination: *mut u8, source: u64, n: u32) {
     // SAFETY: passed on.
     unsafe { METHODS[ACTIVE.get() as usize % METHODS.len()](destination, source, true, n) }
@@ -46,6 +47,7 @@ pub(crate) unsafe extern "C" fn neuron_memcpy_in(destination: *mut u8, source: u
 ///
 /// The buffer has `n` bytes.
 #[unsafe(export_name = "_Z13neuron_memcpyyPvj")]
+#[inline(never)]
 pub(crate) unsafe extern "C" fn neuron_memcpy_out(destination: u64, source: *mut u8, n: u32) {
     // SAFETY: passed on.
     unsafe { METHODS[ACTIVE.get() as usize % METHODS.len()](source, destination, false, n) }
@@ -99,6 +101,7 @@ fn map() -> *mut DataScratchMap {
 
 /// Makes the queue ready: the doorbells are reached through window 0.
 #[unsafe(export_name = "_Z14init_dma_queuev")]
+#[inline(never)]
 pub(crate) extern "C" fn init_dma_queue() {
     let register: *const u32 = pointer(WINDOW_0);
     let (m2s, s2m) = start::doorbells();

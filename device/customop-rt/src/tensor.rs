@@ -102,6 +102,7 @@ extern "C" fn customop_empty(sizes: *const u32, rank: u32, scalar_type: ScalarTy
 
 /// Copies a tensor into the elements of a record, through a buffer in data memory.
 #[unsafe(export_name = "_ZN7UTensor4copyERKN2at6TensorE")]
+#[inline(never)]
 pub(crate) extern "C" fn copy(destination: &mut UTensor, source: &Tensor) {
     let record = &destination.record;
     let (dims, rank) = dims(record);
