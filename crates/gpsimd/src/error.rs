@@ -219,25 +219,25 @@ impl Error {
     pub fn explain(&self) -> &'static str {
         match self {
             Self::Device(fault) => fault.explain(),
-            Self::Elf { .. } | Self::Shape { .. } => "OB0704",
+            Self::Elf { .. } | Self::Shape { .. } => "OB0804",
             Self::Link(error) => error.explain(),
             Self::ImageCount { .. } | Self::ImageCore { .. } | Self::ImageSize { .. } | Self::CpuCount { .. } => {
-                "OB0705"
+                "OB0805"
             }
-            Self::Boot { .. } | Self::Registration { .. } => "OB0706",
-            Self::Staged { .. } | Self::LibrarySize { .. } => "OB0707",
-            Self::UnknownOp { .. } | Self::NoLibrary => "OB0708",
-            Self::Argument { .. } | Self::ArgumentCount { .. } => "OB0709",
+            Self::Boot { .. } | Self::Registration { .. } => "OB0806",
+            Self::Staged { .. } | Self::LibrarySize { .. } => "OB0807",
+            Self::UnknownOp { .. } | Self::NoLibrary => "OB0808",
+            Self::Argument { .. } | Self::ArgumentCount { .. } => "OB0809",
             Self::Sequencer { error, .. } => error.explain(),
             Self::Chain(_) => "OB0650",
             Self::UnknownOpcode { .. }
             | Self::Unsupported { .. }
             | Self::WaitsForEver { .. }
-            | Self::NoNotification => "OB0711",
-            Self::State { .. } => "OB0712",
-            Self::Bus(_) => "OB0713",
+            | Self::NoNotification => "OB0811",
+            Self::State { .. } => "OB0812",
+            Self::Bus(_) => "OB0813",
             Self::Neff(error) => error.explain(),
-            Self::Binding(_) => "OB0714",
+            Self::Binding(_) => "OB0814",
         }
     }
 

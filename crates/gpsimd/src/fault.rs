@@ -77,9 +77,9 @@ impl DeviceFault {
     /// The page that `outboard explain` prints.
     pub fn explain(&self) -> &'static str {
         match &self.kind {
-            FaultKind::Abort { .. } => "OB0701",
-            FaultKind::Fuel { .. } => "OB0703",
-            FaultKind::Core { .. } | FaultKind::Trap { .. } => "OB0702",
+            FaultKind::Abort { .. } => "OB0801",
+            FaultKind::Fuel { .. } => "OB0803",
+            FaultKind::Core { .. } | FaultKind::Trap { .. } => "OB0802",
         }
     }
 

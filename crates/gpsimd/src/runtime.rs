@@ -136,7 +136,7 @@ impl Device {
             let done = core.finish((own, own + size));
             if done.unpublished > 0 {
                 report.findings.push(Finding {
-                    code: "OB0720",
+                    code: "OB0820",
                     core: core.index,
                     message: format!(
                         "{} bytes were stored through windows and never made visible: the wrapper must end with customop_cleanup() \
@@ -165,7 +165,7 @@ fn pulls(core: usize, visited: &[u32], symbols: &Symbols, schema: &[Pull]) -> Ve
         .map(|(index, ((name, _), passed))| {
             let what = if *passed == Pull::Tensor { "a tensor" } else { "a number" };
             let message = format!("argument {index} is {what}, and the wrapper pulls it with {name}()");
-            Finding { code: "OB0721", core, message }
+            Finding { code: "OB0821", core, message }
         })
         .collect()
 }

@@ -184,7 +184,7 @@ fn stores_without_cleanup_are_not_seen_and_noticed() {
     let outcome = run(&mut pool(), "no_cleanup", &[], 1).unwrap();
     assert_eq!(outcome.result.values::<i32>().unwrap(), [0], "the old bytes");
     let codes: Vec<_> = outcome.report.findings.iter().map(|finding| (finding.code, finding.core)).collect();
-    assert_eq!(codes, (0..8).map(|core| ("OB0720", core)).collect::<Vec<_>>());
+    assert_eq!(codes, (0..8).map(|core| ("OB0820", core)).collect::<Vec<_>>());
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_pull_of_another_kind_is_noticed() {
     let outcome = run(&mut pool(), "numbers", &args, 8).unwrap();
     assert_eq!(outcome.report.findings.len(), 8);
     let finding = &outcome.report.findings[0];
-    assert_eq!((finding.code, finding.core), ("OB0721", 0));
+    assert_eq!((finding.code, finding.core), ("OB0821", 0));
     assert!(finding.message.contains("argument 0 is a tensor") && finding.message.contains("customop_next_scalar"));
 }
 
