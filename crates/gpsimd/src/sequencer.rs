@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use outboard_neff::seq::{
-    Dialect, Events, ExtendedInst, Instruction, LoadPoolArgument, ModifyOp, ModifyPoolConfig, Slot, UPDATE_INCREMENT,
-    WAIT_SEMAPHORE, chain, slots,
+    ArgTensor, Dialect, Events, ExtendedInst, Instruction, LoadPoolArgument, ModifyOp, ModifyPoolConfig, Shape, Slot,
+    Storage, UPDATE_INCREMENT, WAIT_SEMAPHORE, chain, slots,
 };
 
 use crate::abi::ARGUMENT_BLOCK;
@@ -223,6 +223,13 @@ impl<'a> Sequencer<'a> {
         if chain.header.scratch.is_some() {
             return Err(unsupported(at, "a custom operation with scratch space: the compiler never emits one"));
         }
+        for arg in &chain.args {
+            if let outboard_neff::seq::Arg::Tensor(tensor) = arg
+                && let Some(problem) = contradiction(tensor)
+            {
+                return Err(unsupported(at, problem));
+            }
+        }
         let arrays = chain.args.iter().any(|arg| !matches!(arg, outboard_neff::seq::Arg::Tensor(_)));
         if arrays && !rules.array_arguments {
             return Err(unsupported(at, "an argument with several tensors; `array_arguments` of the target allows it"));
@@ -320,6 +327,33 @@ impl<'a> Sequencer<'a> {
 
     fn per_core(&self, text: &str) -> Vec<String> {
         (0..self.device.pool.cores.len()).map(|core| format!("P{core}: {text}")).collect()
+    }
+}
+
+/// What a record says about its elements must be the same everywhere in it.
+fn contradiction(tensor: &ArgTensor) -> Option<String> {
+    let ended = |dims: &[u32]| dims.iter().skip_while(|dim| **dim != 0).all(|dim| *dim == 0);
+    let complete = match &tensor.shape {
+        Shape::Inline8(dims) => ended(&dims.map(u32::from)),
+        Shape::Inline4(dims) => ended(dims),
+        Shape::OutOfLine(_) => return None,
+    };
+    if !complete {
+        return Some("a tensor has a dimension behind one of 0, which ends them".to_owned());
+    }
+    let counted = tensor.shape.dims().iter().try_fold(1_u32, |all, dim| all.checked_mul(*dim));
+    let (elements, blocks) = match tensor.storage {
+        Storage::Hbm { elements, .. } => (elements, None),
+        Storage::Sbuf { elements, partitions, block, .. } => (elements, Some(u32::from(partitions).checked_mul(block))),
+    };
+    if counted != Some(elements) {
+        return Some(format!("a tensor has {elements} elements and dimensions for {counted:?}"));
+    }
+    match blocks {
+        Some(stored) if stored != Some(elements) => {
+            Some(format!("a tensor has {elements} elements and partitions for {stored:?}"))
+        }
+        _ => None,
     }
 }
 

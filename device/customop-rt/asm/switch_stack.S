@@ -59,6 +59,7 @@ switchStack:
         s32i    a0, a2, 0
         movi    a8, saveContext
         callx0  a8
+        l32i    a0, a2, 0                       # movsp looks in it for the caller's window
         movsp   a1, a2
         wsr     a3, isl
         rsync
@@ -74,9 +75,9 @@ switchBack:
         l32i    a8, a2, 88
         wsr     a8, isl
         rsync
+        l32i    a0, a2, 0
         l32i    a8, a2, 4
         movsp   a1, a8
-        l32i    a0, a2, 0
         l32i    a8, a2, 64
         wsr     a8, lbeg
         l32i    a8, a2, 68

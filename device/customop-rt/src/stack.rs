@@ -23,7 +23,6 @@ unsafe extern "C" {
     fn switchBack();
 }
 
-#[unsafe(no_mangle)]
 static SWITCHED: Global<u8> = Global::new(0);
 static OLD_STACK: Global<u32> = Global::new(0);
 static NEW_STACK: Global<u32> = Global::new(0);

@@ -79,18 +79,36 @@ pub fn relu(library: &[u8], count: usize) -> Model {
 }
 
 impl Model {
+    /// The container with its one library.
     pub fn pack(&self) -> Vec<u8> {
+        self.container(&self.manifest, &[("relu.so".to_owned(), self.library.clone())])
+    }
+
+    /// The container with a library of one file for each core.
+    pub fn pack_fixed(&self, files: &[&[u8]]) -> Vec<u8> {
+        let names = (0..files.len()).map(|core| format!("relu_cpu{core}.so"));
+        let mut manifest = json!({"ucode_lib": []});
+        for (core, name) in names.clone().enumerate() {
+            let mut entry = self.manifest["ucode_lib"][0].clone();
+            entry["library"] = json!(name);
+            entry["cpu_id"] = json!(core);
+            manifest["ucode_lib"].as_array_mut().unwrap().push(entry);
+        }
+        let libraries: Vec<_> = names.zip(files).map(|(name, file)| (name, file.to_vec())).collect();
+        self.container(&manifest, &libraries)
+    }
+
+    fn container(&self, manifest: &Value, libraries: &[(String, Vec<u8>)]) -> Vec<u8> {
         let kelf =
             json!({"graphs": [{"definition": "sg00/def.json", "name": "sg00"}], "version": "0.5", "target": "*"});
-        let members = [
-            ("kelf-a.json", serde_json::to_vec(&kelf).unwrap()),
-            ("neff.json", b"{}".to_vec()),
-            ("sg00/def.json", serde_json::to_vec(&self.definition).unwrap()),
-            ("sg00/pool.bin", self.stream.clone()),
-            ("sg00/ucode_lib.json", serde_json::to_vec(&self.manifest).unwrap()),
-            ("sg00/relu.so", self.library.clone()),
+        let mut members = vec![
+            ("kelf-a.json".to_owned(), serde_json::to_vec(&kelf).unwrap()),
+            ("neff.json".to_owned(), b"{}".to_vec()),
+            ("sg00/def.json".to_owned(), serde_json::to_vec(&self.definition).unwrap()),
+            ("sg00/pool.bin".to_owned(), self.stream.clone()),
+            ("sg00/ucode_lib.json".to_owned(), serde_json::to_vec(manifest).unwrap()),
         ];
-        let members: Vec<_> = members.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+        members.extend(libraries.iter().map(|(name, bytes)| (format!("sg00/{name}"), bytes.clone())));
         pack(&members, &PackOptions::default()).unwrap()
     }
 }

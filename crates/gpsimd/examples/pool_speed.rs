@@ -1,0 +1,57 @@
+//! How fast the pool is: instructions per second of a core, what more host threads bring, what a dispatch costs.
+//!
+//! `cargo run --release -p outboard-gpsimd --example pool_speed`
+#![allow(clippy::print_stdout, reason = "this program prints a table")]
+
+use outboard_device_build::DeviceBuild;
+use outboard_gpsimd::{Arg, PoolTarget, RunReport, Runtime, RuntimeOptions, Schedule};
+use outboard_tensor::{Shape, Tensor};
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+/// Floats of the large tensor: 16 MB.
+const LARGE: usize = 4 << 20;
+/// Dispatches of the small one.
+const DISPATCHES: u32 = 2000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let linked = DeviceBuild::default().resident_op("relu", PoolTarget::default().bounds())?;
+    let mut runtime = Runtime::new(RuntimeOptions::default())?;
+    runtime.load(&[&linked.image])?;
+    let host = std::thread::available_parallelism().map_or(1, usize::from);
+
+    let (one, _) = relu(&mut runtime, LARGE, Schedule::Seeded(1))?;
+    let (all, report) = relu(&mut runtime, LARGE, Schedule::Threads)?;
+    let instructions: u64 = report.cores.iter().map(|core| core.instructions).sum();
+    let scaling = one.as_secs_f64() / all.as_secs_f64();
+    let wanted = 8.min(host);
+    println!("relu of 16 MB on 8 cores, {host} host threads");
+    println!("  {:>8.1} M instructions/s on one thread", rate(instructions, one));
+    println!("  {:>8.1} M instructions/s on {wanted} threads", rate(instructions, all));
+    println!("  {scaling:>8.2} times as fast, {:.2} of {wanted}", scaling / wanted as f64);
+
+    let started = Instant::now();
+    for _ in 0..DISPATCHES {
+        relu(&mut runtime, 8, Schedule::Seeded(1))?;
+    }
+    let each = started.elapsed() / DISPATCHES;
+    let (_, report) = relu(&mut runtime, 8, Schedule::Seeded(1))?;
+    let executed: u64 = report.cores.iter().map(|core| core.instructions).sum();
+    println!("dispatch of 8 elements: {:.1} us, {executed} instructions on all cores", each.as_secs_f64() * 1e6);
+    Ok(())
+}
+
+fn relu(runtime: &mut Runtime, count: usize, schedule: Schedule) -> Result<(Duration, RunReport), Box<dyn Error>> {
+    runtime.set_schedule(schedule);
+    let width = 4096.min(count);
+    let x = Tensor::from_values(Shape::new(&[count / width, width])?, &vec![-1.0_f32; count])?;
+    let args = [Arg::from(x)];
+    let started = Instant::now();
+    let outcome = runtime.library()?.op("relu_forward")?.run(&args)?;
+    Ok((started.elapsed(), outcome.report))
+}
+
+/// Millions a second.
+fn rate(count: u64, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64() / 1e6
+}
