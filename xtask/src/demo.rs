@@ -1,5 +1,7 @@
-//! `cargo xtask demo`: from a model file to answers of the simulated C7x, compared with an independent runtime.
+//! `cargo xtask demo`: from a model file to answers of the simulated C7x, compared with an independent runtime; then a custom
+//! operation on eight simulated GPSIMD cores.
 
+use crate::ops;
 use crate::python::{Environment, cache, scratch};
 use crate::run::{build_outboard, check, result, root, say};
 use crate::setup::{self, Consent};
@@ -33,6 +35,7 @@ pub fn run(files: &[PathBuf], offline: bool, consent: &Consent) -> Result<()> {
         let python = setup::for_models(consent)?;
         run_magika(&python, files)?;
     }
+    ops::demo(&scratch("operation")?, consent)?;
     result("demo: ok");
     Ok(())
 }

@@ -10,6 +10,7 @@ mod device;
 mod dist;
 mod fuzz;
 mod onnx;
+mod ops;
 mod python;
 mod run;
 mod setup;
@@ -92,6 +93,8 @@ enum Command {
     /// ResNet-18, MobileNetV2 and a transformer with random weights: CPU time of one thread, median of five rounds in which all take
     /// turns, and the seconds of each build. The figures are for docs/reference/models.md; nothing depends on them.
     BenchModels(bench_models::Arguments),
+    /// Build the device code of GPSIMD custom operations: runtime archive, operations, resident libraries
+    Ops(ops::Arguments),
     /// Install what the other commands need, and nothing else
     Setup {
         #[command(flatten)]
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Command::Onnx(arguments) => onnx::run(&arguments),
         Command::Twins { folder } => twins::run(&folder),
         Command::BenchModels(arguments) => bench_models::run(&arguments),
+        Command::Ops(arguments) => ops::run(&arguments),
         Command::Setup { consent } => setup::everything(&consent),
     };
     match outcome {

@@ -109,13 +109,21 @@ pub fn for_models(consent: &Consent) -> Result<python::Environment> {
     python::Environment::ready(|what| consent.asks(what))
 }
 
+/// What device code in Rust needs: the sources of the Rust libraries.
+///
+/// # Errors
+/// As for [`for_c`].
+pub fn for_device(consent: &Consent) -> Result<()> {
+    components(&["rust-src"], consent)
+}
+
 /// What device code needs: its compilers and the sources of the Rust libraries.
 ///
 /// # Errors
 /// As for [`for_c`].
 pub fn for_device_code(consent: &Consent) -> Result<()> {
     satisfy(&[C_COMPILER, CXX_COMPILER, CLANG_22, GCC_XTENSA], consent)?;
-    components(&["rust-src"], consent)
+    for_device(consent)
 }
 
 /// What all tests need. Returns the Python environment.

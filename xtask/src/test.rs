@@ -27,6 +27,7 @@ pub fn run(miri: bool, consent: &setup::Consent) -> Result<()> {
     steps.push(timed("build", &mut workspace_build())?);
     steps.push(timed("Rust tests", &mut rust_tests())?);
     steps.push(timed("doc tests", cargo().args(["test", "--workspace", "--doc"]))?);
+    steps.push(timed("device code", &mut device_tests())?);
     let outboard = run::build_outboard(false)?;
     crate::python::extension()?;
     let mut pytest = python.python();
@@ -57,6 +58,14 @@ fn rust_tests() -> Command {
     } else {
         tests.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
     }
+    tests
+}
+
+/// What of the device runtime can be tested on the host.
+fn device_tests() -> Command {
+    let mut tests = cargo();
+    tests.current_dir(root().join("device")).args(["test", "-p", "customop", "-p", "customop-rt"]);
+    tests.env("CARGO_TARGET_DIR", run::target().join("device"));
     tests
 }
 

@@ -180,13 +180,15 @@ fn routines(core: usize, visited: &[u32], symbols: &Symbols) -> Vec<RoutineCall>
 
 /// A pool of simulated cores, and the host's side of it.
 ///
-/// ```no_run
+/// ```
+/// use outboard_device_build::DeviceBuild;
 /// use outboard_gpsimd::{Arg, Runtime, RuntimeOptions};
 /// use outboard_tensor::{Shape, Tensor};
 ///
-/// let file = std::fs::read("relu.pi")?;
 /// let mut runtime = Runtime::new(RuntimeOptions::default())?;
-/// let mut library = runtime.load(&[&file])?;
+/// // device/ops/relu.rs and the runtime, as `outboard link --shape pi` makes a library of them.
+/// let file = DeviceBuild::default().resident_op("relu", runtime.target().bounds())?;
+/// let mut library = runtime.load(&[&file.image])?;
 /// let x = Tensor::from_values(Shape::new(&[4])?, &[-1.0_f32, 2.0, -3.0, 4.0])?;
 /// let y = library.op("relu_forward")?.call(&[Arg::from(x)])?;
 /// assert_eq!(y.values::<f32>().unwrap(), [0.0, 2.0, 0.0, 4.0]);

@@ -13,8 +13,7 @@ use std::collections::BTreeSet;
 use support::{build, slices};
 
 fn pool(cores: usize) -> Runtime {
-    let mut target = PoolTarget::default();
-    target.cores = cores;
+    let target = PoolTarget { cores, ..PoolTarget::default() };
     Runtime::new(RuntimeOptions { target, schedule: Schedule::Seeded(9), ..RuntimeOptions::default() }).unwrap()
 }
 
@@ -69,8 +68,7 @@ fn core_counts_change_with_the_target_and_a_mismatch_is_refused() {
     let mut swapped = build().fixed_op("probe", 8).unwrap();
     swapped.swap(2, 5);
     assert!(matches!(eight.load(&slices(&swapped)).unwrap_err(), Error::ImageCore { position: 2, found: 5, .. }));
-    let mut none = PoolTarget::default();
-    none.cores = 3;
+    let none = PoolTarget { cores: 3, ..PoolTarget::default() };
     assert!(Runtime::new(RuntimeOptions { target: none, ..RuntimeOptions::default() }).is_err());
 }
 

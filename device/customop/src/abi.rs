@@ -52,7 +52,8 @@ impl ArgTensor {
         let mut dims = [0; 8];
         let wide = self.shape_form == shape_form::INLINE_4D;
         for (index, dim) in dims.iter_mut().enumerate().take(if wide { 4 } else { 8 }) {
-            *dim = if wide { self.shape[index & 3] } else { self.shape[index / 2 & 3] >> (16 * (index & 1)) & 0xffff };
+            *dim =
+                if wide { self.shape[index & 3] } else { self.shape[(index / 2) & 3] >> (16 * (index & 1)) & 0xffff };
         }
         let rank = dims.iter().position(|dim| *dim == 0).unwrap_or(8);
         (dims, rank)

@@ -1,0 +1,116 @@
+//! `outboard op run` as a program sees it: results, reports, exit codes.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use outboard_device_build::DeviceBuild;
+use outboard_tensor::{Shape, Tensor};
+use outboard_ucode::cores;
+use serde_json::Value;
+use std::path::Path;
+use support::{code, json, outboard, stderr, stdout};
+use tempfile::TempDir;
+
+fn save(folder: &TempDir, name: &str, tensor: &Tensor) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, tensor.view().to_npy().unwrap()).unwrap();
+    name.to_owned()
+}
+
+fn floats(values: &[f32]) -> Tensor {
+    Tensor::from_values(Shape::new(&[values.len()]).unwrap(), values).unwrap()
+}
+
+/// A folder with an operation as a resident library and its argument.
+fn folder(op: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let bounds = cores::find("cayman").unwrap().bounds;
+    let linked = DeviceBuild::default().resident_op(op, &bounds).unwrap();
+    std::fs::write(folder.path().join(format!("{op}.pi")), linked.image).unwrap();
+    save(&folder, "x.npy", &floats(&[-1.5, 2.0, -3.0, 4.25, 5.0]));
+    folder
+}
+
+fn result(folder: &TempDir, name: &str) -> Vec<f32> {
+    Tensor::from_npy(&std::fs::read(folder.path().join(name)).unwrap()).unwrap().values().unwrap()
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> std::process::Output {
+    outboard(folder, &[&["op", "run"], arguments].concat())
+}
+
+#[test]
+fn an_operation_runs_from_files_to_a_file_and_reports() {
+    let folder = folder("relu");
+    let base = ["relu.pi", "--op", "relu_forward", "--arg", "x.npy", "-o", "y.npy"];
+    let plain = run(folder.path(), &[&base[..], &["--stats", "--profile"]].concat());
+    assert_eq!(code(&plain), 0, "{}", stderr(&plain));
+    assert_eq!(result(&folder, "y.npy"), [0.0, 2.0, 0.0, 4.25, 5.0]);
+    let text = stdout(&plain);
+    assert!(text.starts_with("relu_forward: float32 [5]\n8 cores, "), "{text}");
+    assert!(text.contains("doorbells") && text.contains("core 7: "), "{text}");
+    let report = json(&run(folder.path(), &[&base[..], &["--json", "--seed", "4", "--trace"]].concat()));
+    assert_eq!((&report["status"], &report["outputs"][0]["file"]), (&Value::from("ok"), &Value::from("y.npy")));
+    assert_eq!(report["cores"].as_array().unwrap().len(), 8);
+    assert!(report["routines"].as_array().unwrap().iter().any(|call| call["routine"] == "customop_cleanup"));
+    assert_eq!(report["notifications"][0]["queue"], 6);
+}
+
+#[test]
+fn numbers_are_arguments_and_a_prelinked_image_is_the_third_channel() {
+    let folder = folder("add");
+    save(&folder, "y.npy", &floats(&[1.0; 5]));
+    let arguments = ["--op", "axpy", "--arg", "x.npy", "--arg", "y.npy", "--arg", "0.5", "--arg", "-3"];
+    let direct = run(folder.path(), &[&["add.pi", "-o", "z.npy"][..], &arguments].concat());
+    assert_eq!(code(&direct), 0, "{}", stderr(&direct));
+    assert_eq!(result(&folder, "z.npy"), [-3.75, -2.0, -4.5, -0.875, -0.5]);
+    let prelinked = outboard(
+        folder.path(),
+        &["prelink", "--target", "gpsimd", "--core-kind", "cayman", "add.pi", "-o", "add.ucpl"],
+    );
+    assert_eq!(code(&prelinked), 0, "{}", stderr(&prelinked));
+    let pair = run(folder.path(), &[&["add.ucpl", "-o", "w.npy"][..], &arguments].concat());
+    assert_eq!(code(&pair), 0, "{}", stderr(&pair));
+    assert_eq!(result(&folder, "w.npy"), result(&folder, "z.npy"));
+}
+
+#[test]
+fn a_wrong_request_is_status_1_and_says_what_to_do() {
+    let folder = folder("relu");
+    save(&folder, "wide.npy", &Tensor::from_values(Shape::new(&[2]).unwrap(), &[1.0_f64, 2.0]).unwrap());
+    save(&folder, "scalar.npy", &Tensor::from_values(Shape::new(&[]).unwrap(), &[1.0_f32]).unwrap());
+    save(&folder, "long.npy", &Tensor::from_values(Shape::new(&[70_000]).unwrap(), &vec![1_u8; 70_000]).unwrap());
+    for (arguments, named) in [
+        (vec!["relu.pi", "--arg", "x.npy"], "--op NAME"),
+        (vec!["relu.pi", "--op", "gelu", "--arg", "x.npy"], "relu_forward, relu_backward"),
+        (vec!["relu.pi", "--op", "relu_forward", "--arg", "wide.npy"], "float64"),
+        (vec!["relu.pi", "--op", "relu_forward", "--arg", "scalar.npy"], "at least one dimension"),
+        (vec!["relu.pi", "--op", "relu_forward", "--arg", "long.npy"], "dimension 70000"),
+        (vec!["relu.pi", "--op", "relu_forward"], "no tensor is passed"),
+        (vec!["relu.pi", "--op", "relu_forward", "--arg", "gone.npy"], "gone.npy"),
+        (vec!["relu.pi", "--op", "relu_forward", "--arg", "x.npy", "--cores", "3"], "expected 1, 4 or 8"),
+        (vec!["relu.pi", "--op", "relu_forward", "--arg", "x.npy", "--cores", "4"], "get_cpu_count() is 8"),
+        (vec!["relu.pi", "relu.pi", "--op", "relu_forward", "--arg", "x.npy"], "2 images"),
+        (vec!["x.npy", "--op", "relu_forward", "--arg", "x.npy"], "library 0"),
+    ] {
+        let output = run(folder.path(), &arguments);
+        assert_eq!(code(&output), 1, "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(named), "{named}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_abort_on_the_device_is_status_2_with_text_core_pc_and_callers() {
+    // Too few arguments: the kernel pulls one that is not there.
+    let folder = folder("relu");
+    let base = ["relu.pi", "--op", "relu_backward", "--arg", "x.npy", "--seed", "1"];
+    let output = run(folder.path(), &base);
+    assert_eq!(code(&output), 2);
+    let text = stderr(&output);
+    assert!(text.contains("abort: arg_parser.hpp:66: curr_arg_ < num_args at pc 0x"), "{text}");
+    assert!(text.contains("called from") && text.contains("relu_backward_wrapper"), "{text}");
+    let report = json(&run(folder.path(), &[&base[..], &["--json"]].concat()));
+    assert_eq!((&report["error"], &report["cause"]), (&Value::from("device_fault"), &Value::from("abort")));
+    assert!(report["text"].as_str().unwrap().starts_with("arg_parser.hpp:66"));
+    assert!(report["backtrace"].as_array().unwrap().len() > 3 && report["core"].is_u64());
+}
