@@ -1,7 +1,8 @@
 """Outboard: modules for DSPs, built and called from Python.
 
 ``outboard.Session`` opens a device and loads modules; ``outboard.build`` makes modules from ONNX models;
-``outboard.c7x`` has the virtual machine of the original's interface::
+``outboard.c7x`` has the virtual machine of the original's interface; ``outboard.op`` builds and calls custom operations
+of GPSIMD cores::
 
     with outboard.Session() as session, session.load("lib0.out") as module:
         y = module(x)

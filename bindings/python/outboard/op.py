@@ -10,8 +10,8 @@
     run = library.run("relu", x, seed=7)               # with findings, text and cycles
     assert not run.findings, run.findings
 
-Everything is done by the program ``outboard``: the one that ``$OUTBOARD_BIN`` names, the one in the path, or the one that
-the last ``cargo build`` of this clone left.
+Everything is done by the program ``outboard``: the one that ``$OUTBOARD_BIN`` names, the one in the path, or the one
+that the last ``cargo build`` of this clone left.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ __all__ = ["Finding", "Library", "OperationError", "Run", "build", "load"]
 class OperationError(Error):
     """An operation that was not built, was refused, or failed on the device.
 
-    ``kind`` is ``device_fault`` when the device failed; ``details`` then has ``core``, ``pc``, ``text`` and ``backtrace``.
+    ``kind`` is ``device_fault`` when the device failed; ``details`` then has ``core``, ``pc``, ``text`` and
+    ``backtrace``.
     """
 
     def __init__(self, answer: dict[str, Any]) -> None:
@@ -170,8 +171,9 @@ class Library:
     ) -> Run:
         """Runs an operation on arrays and numbers.
 
-        ``shape`` and ``dtype`` describe the result; without them it is like the first array. ``seed`` lets cores run in turns
-        in an order that depends on it. Raises ``OperationError``: an argument is refused, or the device failed.
+        ``shape`` and ``dtype`` describe the result; without them it is like the first array. ``seed`` lets cores run
+        in turns, in an order that depends on it. Raises ``OperationError``: an argument is refused, or the device
+        failed.
         """
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "result.npy"
@@ -196,9 +198,7 @@ class Library:
                 command.append("--print-all")
             report = _answer(command)
             output = np.load(target)
-        findings = [
-            Finding(item["code"], item["core"], item["message"], item) for item in report.get("findings", [])
-        ]
+        findings = [Finding(item["code"], item["core"], item["message"], item) for item in report.get("findings", [])]
         text = "".join(item["text"] for item in report["printed"])
         cycles = max((core["cycles"] for core in report["cores"]), default=0)
         return Run(output, findings, text, cycles, report)

@@ -192,7 +192,7 @@ def test_every_kind_of_argument_arrives_and_a_failed_assertion_is_named(tmp_path
     assert np.array_equal(run.output, [2.75] * 3) and run.text == "3 2\n"
     again = op.load(*library.files)
     assert np.array_equal(again.f(x, 1, 0.0, -4), [-3] * 3)
-    with pytest.raises(op.OperationError, match="f.cpp:7: assertion failed: n != 13") as fault:
+    with pytest.raises(op.OperationError, match=r"f\.cpp:7: assertion failed: n != 13") as fault:
         library.f(x, 0, 0.0, 13)
     assert fault.value.kind == "device_fault" and fault.value.details["core"] == 0
     with pytest.raises(op.OperationError):
@@ -214,3 +214,87 @@ def test_what_is_wrong_with_a_build_is_said(tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.glob("*.so"))
     with pytest.raises(op.OperationError, match="there is no file"):
         op.load(tmp_path / "none.so")
+
+
+MISUSE = """
+#include <torch/torch.h>
+#include <neuron/neuron-utils.hpp>
+torch::Tensor past_the_end(const torch::Tensor& x) {
+  auto stream = x.read_stream_accessor<float>();
+  for (int64_t i = 0; i <= x.numel(); i++) stream.read();
+  return x;
+}
+torch::Tensor wrong_type(const torch::Tensor& x) {
+  auto a = x.accessor<int32_t, 1>();
+  return torch::full(x.sizes(), a[0], torch::kFloat);
+}
+torch::Tensor two_writers(const torch::Tensor& x, int64_t policy) {
+  torch::Tensor y = torch::ones(x.sizes(), torch::kFloat);
+  y.set_accessor_coherence_policy(static_cast<torch::AccessorCoherencePolicy>(policy));
+  auto first = y.write_stream_accessor<float>();
+  auto second = y.accessor<float, 1>();
+  first.write(3);
+  first.close();
+  return y;
+}
+torch::Tensor full_memory(const torch::Tensor& x) {
+  void* all = torch::neuron::tcm_malloc(16 * 1024);
+  TORCH_CHECK(all != nullptr);
+  TORCH_CHECK(torch::neuron::tcm_malloc(1) == nullptr);
+  torch::Tensor y = torch::empty(x.sizes(), torch::kFloat);
+  {
+    auto in = x.read_stream_accessor<float>();
+    auto out = y.write_stream_accessor<float>();
+    for (int64_t i = 0; i < x.numel(); i++) out.write(in.read() + 1);
+  }
+  torch::neuron::tcm_free(all);
+  return y;
+}
+torch::Tensor many(const torch::Tensor& x) {
+  torch::Tensor sum = torch::zeros(x.sizes(), torch::kFloat);
+  for (int i = 0; i < 1000; i++) sum = torch::add(sum, x);
+  return sum;
+}
+"""
+
+
+def test_misuse_of_accessors_is_named_and_memory_is_given_back(tmp_path: Path):
+    source = tmp_path / "misuse.cpp"
+    source.write_text(MISUSE)
+    names = ["past_the_end(Tensor x)", "wrong_type(Tensor x)", "full_memory(Tensor x)", "many(Tensor x)"]
+    schemas = [f"ns::{name} -> (Tensor)" for name in [*names, "two_writers(Tensor x, int policy)"]]
+    library = op.build(source, schemas=schemas, output=tmp_path / "misuse.so")
+    x = floats(1500)
+    with pytest.raises(op.OperationError, match="past the last element"):
+        library.past_the_end(x)
+    with pytest.raises(op.OperationError, match="not the tensor's element type"):
+        library.wrong_type(x)
+    with pytest.raises(op.OperationError, match="an accessor of a tensor that has a stream"):
+        library.two_writers(x, 0)
+    assert "warning: an accessor of a tensor" in library.run("two_writers", x, 1).text
+    quiet = library.run("two_writers", x, 2)
+    assert quiet.text == "" and np.array_equal(quiet.output, [3, *[1] * 1499])
+    # Without room for buffers, streams go through windows.
+    assert np.array_equal(library.full_memory(x), x + np.float32(1))
+    ones = np.ones(5, np.float32)
+    assert np.array_equal(library.many(ones), 1000 * ones)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x.tcm_accessor().tcm_to_tensor<float>(nullptr, 0, 1);",
+        "torch::ones({3}, torch::kFloat).accessor<float, 1>();",
+        "x.accessor<double, 1>();",
+        "x.accessor<float, 1>()[0] = 1;",
+        "torch::zeros({3});",
+    ],
+)
+def test_what_the_interface_forbids_does_not_compile(tmp_path: Path, line: str):
+    source = tmp_path / "f.cpp"
+    source.write_text(
+        f"#include <torch/torch.h>\ntorch::Tensor f(const torch::Tensor& x) {{\n  {line}\n  return x;\n}}\n"
+    )
+    with pytest.raises(op.OperationError, match="does not compile") as wrong:
+        op.build(source, schemas=["ns::f(Tensor x) -> (Tensor)"], output=tmp_path / "f.so")
+    assert wrong.value.code == "OB0734"

@@ -74,7 +74,7 @@ enum Shape {
 
 pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     let schema = |text: &String| {
-        text.parse::<Schema>().map_err(|error| Failure::refused(error.explain(), "schema", error.to_string()))
+        text.parse::<Schema>().map_err(|error| Failure::request_of(error.explain(), "schema", error.to_string()))
     };
     let schemas = args.schemas.iter().map(schema).collect::<Result<Vec<_>, _>>()?;
     let shape = match args.shape {
@@ -123,7 +123,7 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
 }
 
 fn failure(error: &OpError) -> Failure {
-    Failure::refused(error.explain(), error.kind(), error.to_string())
+    Failure::request_of(error.explain(), error.kind(), error.to_string())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<PathBuf, Failure> {
