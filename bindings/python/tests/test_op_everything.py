@@ -177,6 +177,21 @@ def test_accessors_by_index_by_stream_and_by_block(library, dtype):
         assert number == dtype and np.array_equal(elements, stored(x.ravel(), dtype))
 
 
+@pytest.mark.parametrize("dtype", [HALF, BFLOAT16])
+def test_narrow_floats_round_as_numpy_does(library, dtype):
+    edges = "0 -0 65504 65519.99 65520 1e9 inf -inf nan 6.1e-5 1e-8 3.3e38".split()
+    powers = [2.0**-24, 2.0**-25, 2.0**-25 * 1.0001, 2.0**-14, 2.0**-14 - 2.0**-25]
+    random = np.random.default_rng(3)
+    bits = random.integers(0, 2**32, 1000, dtype=np.uint32).view(np.float32)
+    near = (random.standard_normal(1000) * 10.0 ** random.integers(-9, 6, 1000)).astype(np.float32)
+    x = np.concatenate([np.array([*map(float, edges), *powers], np.float32), bits, near]).reshape(1, -1)
+    found = library.accessors(x, dtype, shape=(3 * (1 + x.size),), dtype=np.float32)
+    with np.errstate(all="ignore"):
+        expected = stored(x.ravel(), dtype)
+    for _, elements in split(found, x.size):
+        assert np.array_equal(elements, expected, equal_nan=True)
+
+
 def test_misuse_ends_with_what_is_wrong(library):
     x = np.ones((2, 2), np.float32)
     shape = {"shape": (200,), "dtype": np.float32}
