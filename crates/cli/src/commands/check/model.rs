@@ -126,7 +126,7 @@ fn constants(bytes: &[u8]) -> Vec<Finding> {
     let slow = tensors.iter().filter(|(_, tensor)| !tensor.offset.is_multiple_of(VECTOR)).count();
     if found.is_empty() && slow > 0 {
         let message = format!("{slow} of {} tensors do not start at a multiple of {VECTOR}", tensors.len());
-        found.push(finding("OB0225", Severity::Warning, place, message, fix));
+        found.push(finding("OB0225", Severity::Note, place, message, fix));
     }
     found
 }
@@ -197,7 +197,7 @@ mod tests {
         assert!(found[0].message.contains("constant 0 has elements of 8 bytes and starts at 0x3c"), "{found:?}");
         assert_eq!(constants(&float64_at(4)), []); // at 64
         let found = constants(&float64_at(12)); // at 72
-        assert_eq!((found[0].code, found[0].severity), ("OB0225", Severity::Warning), "{found:?}");
+        assert_eq!((found[0].code, found[0].severity), ("OB0225", Severity::Note), "{found:?}");
         let whole = float64_at(4);
         for len in 0..whole.len() {
             assert_eq!(constants(&whole[..len])[0].code, "OB0224", "{len}");
