@@ -1,8 +1,10 @@
-//! Builds the programs for Xtensa devices and prints the path of every image. `cargo xtask device` runs it.
+//! Builds the programs for Xtensa devices and prints the path of every image: `cargo xtask device` runs it. With a number as
+//! argument: images that run programs so many times, for `versus_qemu`.
 
-use outboard_device_programs::programs::{CALL0, Compiler, WINDOWED, WINDOWED_FLOAT, build};
+use outboard_device_programs::programs::{CALL0, Compiler, WINDOWED, WINDOWED_FLOAT, build, repeated};
 use outboard_device_programs::{BuildFault, Workshop};
 use std::io::Write;
+use std::path::PathBuf;
 
 /// Every compiler of the test programs.
 const COMPILERS: [Compiler; 8] = [
@@ -29,10 +31,14 @@ fn main() -> std::process::ExitCode {
 
 fn images(out: &mut impl Write) -> Result<(), BuildFault> {
     let workshop = Workshop::new()?;
+    let mut print =
+        |path: PathBuf| writeln!(out, "{}", path.display()).map_err(|error| BuildFault::File { path, error });
+    if let Some(times) = std::env::args().nth(1).and_then(|times| times.parse().ok()) {
+        return repeated(&workshop, times)?.into_iter().try_for_each(print);
+    }
     for compiler in COMPILERS {
         for program in build(&workshop, compiler)? {
-            let path = program.image;
-            writeln!(out, "{}", path.display()).map_err(|error| BuildFault::File { path, error })?;
+            print(program.image)?;
         }
     }
     Ok(())

@@ -134,6 +134,32 @@ pub fn build(workshop: &Workshop, compiler: Compiler) -> Result<Vec<Program>, Bu
     }
 }
 
+/// Programs that may run again and again: they allocate nothing.
+const REPEATED: [&str; 6] = ["arithmetic", "checksums", "copies", "floats", "jumps", "recursion"];
+
+/// Builds images that run a Rust program many times, for benchmarks: windowed, with hardware floats.
+///
+/// # Errors
+///
+/// The first [`BuildFault`].
+pub fn repeated(workshop: &Workshop, times: u32) -> Result<Vec<PathBuf>, BuildFault> {
+    let _lock = lock(workshop)?;
+    let library = workshop.rust(&workshop.device().join("programs/rust"), WINDOWED_FLOAT)?;
+    let start = workshop.assemble(&workshop.device().join("start/windowed.S"))?;
+    let image = |name| {
+        let source = format!(
+            ".section .text.device_main, \"ax\"\n.global device_main\ndevice_main:\n entry a1, 32\n movi a2, {times}\n \
+             movi a3, program_{name}\nagain:\n callx8 a3\n addi a2, a2, -1\n bnez a2, again\n retw\n"
+        );
+        let object = workshop.folder("asm")?.join(format!("repeat-{name}.o"));
+        workshop.assemble_text(&source, Path::new("repeat.S"), &object)?;
+        let image = workshop.folder("programs")?.join(format!("repeat-{name}.elf"));
+        workshop.link("linux-user.toml", &[start.clone(), object, library.clone()], &image)?;
+        Ok(image)
+    };
+    REPEATED.into_iter().map(image).collect()
+}
+
 fn c_program(
     workshop: &Workshop,
     compiler: Compiler,

@@ -1,7 +1,7 @@
 //! Compares the engine's speed with `qemu-xtensa`, run by run, and prints a Markdown table:
-//! `cargo run --release -p outboard-xtensa --example versus_qemu [RUNS]`.
+//! `cargo run --release -p outboard-xtensa --example versus_qemu [RUNS [ELF…]]`.
 //!
-//! Programs: those of the tests, and a table-driven CRC. Both sides run as processes, interleaved,
+//! Programs: those of the tests, a table-driven CRC, and any others that are named. Both sides run as processes, interleaved,
 //! and user time is counted, because a shared machine's speed changes by the second; the ratio of
 //! medians is what counts.
 
@@ -36,6 +36,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut programs: Vec<(PathBuf, &str)> =
         PROGRAMS.iter().map(|(file, what)| (folder.join(format!("{file}.elf")), *what)).collect();
     programs.push((scratch.clone(), "table CRC-32"));
+    let named: Vec<PathBuf> = std::env::args().skip(2).map(PathBuf::from).collect();
+    let names = named.iter().filter_map(|path| Some((path.clone(), path.file_stem()?.to_str()?)));
+    programs.extend(names);
     let mut out = std::io::stdout();
     writeln!(out, "| program | million instructions | engine, M/s | qemu-xtensa, M/s | ratio |")?;
     writeln!(out, "| --- | --- | --- | --- | --- |")?;

@@ -69,13 +69,21 @@ struct Label {
     function: bool,
 }
 
+/// Addresses at which a table of properties has instructions: entries of address, size and flags.
+fn code_ranges(table: &[u8]) -> impl Iterator<Item = u32> {
+    const INSTRUCTIONS: u32 = 2;
+    let (words, _) = table.as_chunks::<4>();
+    let entries = words.as_chunks::<3>().0.iter().map(|entry| entry.map(u32::from_le_bytes));
+    entries.filter(|[_, size, flags]| *size > 0 && flags & INSTRUCTIONS != 0).map(|[address, _, _]| address)
+}
+
 #[derive(Debug)]
 pub(super) struct File<'a> {
     pub sections: Vec<CodeSection<'a>>,
     elf: Elf<'a>,
     labels: Vec<Label>,
     entry: Option<u32>,
-    /// Function starts from `.xt.prop` sections.
+    /// Starts of code from `.xt.prop` sections.
     properties: Vec<u32>,
     relocatable: bool,
 }
@@ -112,7 +120,7 @@ impl<'a> File<'a> {
             }
             let data = sections.data(&section)?;
             if name.starts_with(".xt.prop") {
-                self.properties.extend(data.first_chunk::<4>().map(|word| u32::from_le_bytes(*word)));
+                self.properties.extend(code_ranges(data));
             }
             if section.flags & SHF_EXECINSTR != 0 && section.kind == sht::PROGBITS {
                 self.sections.push(CodeSection {
