@@ -253,6 +253,7 @@ fn relocation_table(file: &[u8]) -> Option<(usize, usize)> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "compares thousands of names: minutes in an interpreter")]
 fn p6_all_missing_symbols_are_reported_at_once_sorted_and_with_near_names() {
     let names: Vec<String> = (0..37).map(|index| format!("vendor_call_{:02}", 36 - index)).collect();
     let mut all: Vec<&str> = names.iter().map(String::as_str).collect();

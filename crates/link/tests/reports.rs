@@ -92,6 +92,7 @@ fn a17_the_base_is_the_lowest_segment_wherever_the_entry_point_is() {
 
 /// breezyapps#2: "Can't find symbol memmove", fixed, then the next one.
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn b1_twelve_missing_library_functions_are_one_list_with_the_export_set_that_has_them() {
     let libm =
         ["acosf", "asinf", "atanf", "cosf", "coshf", "expm1f", "fmaf", "hypotf", "log1pf", "rintf", "sinf", "tanf"];
@@ -105,6 +106,7 @@ fn b1_twelve_missing_library_functions_are_one_list_with_the_export_set_that_has
 
 /// esp-iot-solution#497: symbols of the C library not found although the firmware has them.
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn b3_the_export_sets_that_would_satisfy_a_module_are_named() {
     let file = importing(&["memcpy", "expf"]);
     assert!(finding(&file, "firmware-v2", "OB0202").fix.contains("seed, sim"));
@@ -142,6 +144,7 @@ fn b6_imports_of_a_sanitizer_get_a_hint() {
 
 /// iree#14789: a check before deployment must not demand a device.
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn b7_a_module_is_checked_against_a_declared_set() {
     let sets = ExportSets::parse("[mine]\ndescription = 'x'\n[mine.names]\nall = ['memcpy', 'vendor_call']").unwrap();
     let file = importing(&["vendor_call", "memcpy"]);
@@ -163,6 +166,7 @@ fn b8_imports_of_exception_support_get_a_hint() {
 
 /// zephyr#102587: a symbol is missing because the module was built against another firmware.
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn b9_a_module_linked_against_another_firmware_is_told_so_first() {
     let mut image = ImageBuilder::new(machine::C7X);
     let data = image.segment(SegmentSpec::new(RW, vec![0; 16]));
@@ -221,6 +225,7 @@ fn c8_a_module_of_code_alone_loads_and_is_freed() {
 
 /// The service answers "Boot failed: -22" for a firmware without a resource table (D16), and rings may not fit (E5).
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn d16_e5_a_firmware_without_resource_table_or_with_rings_that_do_not_fit_is_found() {
     let mut image = ImageBuilder::new(machine::C7X);
     image.segment(SegmentSpec::new(RX, vec![0; 64]).named(".text"));

@@ -81,6 +81,7 @@ fn only(image: &ImageBuilder) -> Finding {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn a_good_module_has_no_findings() {
     let report = judge(&Good::default().image().build());
     assert_eq!(report.findings, []);
@@ -89,6 +90,7 @@ fn a_good_module_has_no_findings() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn each_flaw_of_a_module_is_one_finding_with_its_code() {
     let good = || Good::default().image();
     let with_segment = |spec| {
@@ -142,6 +144,7 @@ fn each_flaw_of_a_module_is_one_finding_with_its_code() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn flaws_that_come_together_are_all_found() {
     let codes = |image: &ImageBuilder| judge(&image.build()).findings.iter().map(|f| f.code).collect::<Vec<_>>();
     // Without entry point.
@@ -185,6 +188,7 @@ fn flaws_that_come_together_are_all_found() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn what_the_loader_refuses_is_a_finding_with_the_loaders_code() {
     for (name, file) in recorded_modules() {
         let (sets, target, exports) = (ExportSets::builtin(), Target::am67a(), firmware());
@@ -213,6 +217,7 @@ fn what_the_loader_refuses_is_a_finding_with_the_loaders_code() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn a_host_module_is_checked_without_the_rules_of_the_board() {
     let file = std::fs::read(data().join("host/x86_64_gnu.so")).unwrap();
     let report = judge(&file);
@@ -250,6 +255,7 @@ fn the_memory_budget_of_resnet_18_is_the_published_one() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn a_module_that_does_not_fit_the_board_is_found_by_its_budget() {
     let meta = io_meta(1, 1, 40 << 20, 192);
     let mut image = Good { meta, ..Good::default() }.image();
@@ -325,6 +331,7 @@ fn names_are_demangled_within_bounds() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn a_refused_prelink_has_a_report_of_the_documented_shape() {
     let (exports, board) = (ExportTable::new(), Target::am67a());
     let file = importing(&["b", "a"]);
@@ -338,6 +345,7 @@ fn a_refused_prelink_has_a_report_of_the_documented_shape() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
 fn a_prelinked_module_is_reported_and_written_as_an_image() {
     let (exports, board) = (firmware(), Target::am67a());
     let mut image = Good::default().image();

@@ -185,6 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
     fn the_built_in_sets_are_read_whole() {
         let sets = ExportSets::parse(include_str!("../../../../targets/export-sets.toml")).unwrap();
         let sizes: Vec<(&str, usize)> = sets.iter().map(|(name, set)| (name, set.names.len())).collect();
@@ -193,6 +194,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "reads the files of export sets and boards: minutes in an interpreter")]
     fn a_module_is_compared_with_a_table() {
         let sets = ExportSets::builtin();
         let diff = sets.diff(&["sinf", "memcpy", "memcpy"], &|name| name == "memcpy");
