@@ -296,7 +296,9 @@ fn inspect_shows_headers_destinations_symbols_relocations_and_notes() {
     image.note("Outboard", 2, b"{\"name\":\"x\"}").note("GNU", 3, &[0, 1, 2]);
     let shown = inspect(&image.build()).unwrap();
     assert_eq!((shown.header.class, shown.header.machine.value), (32, 94));
-    assert_eq!(shown.exports.symbols[0].demangled.as_deref(), Some("get_func_cnt()"));
+    if !cfg!(miri) {
+        assert_eq!(shown.exports.symbols[0].demangled.as_deref(), Some("get_func_cnt()"));
+    }
     assert_eq!(shown.relocations["R_XTENSA_RELATIVE"], 1);
     assert_eq!(shown.relocations["unknown (250)"], 1);
     assert_eq!(shown.notes[0].text.as_deref(), Some("{\"name\":\"x\"}"));
@@ -317,6 +319,7 @@ fn inspect_names_what_it_cannot_read_and_shows_the_rest() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the demangler compares addresses of vtables, which an interpreter varies")]
 fn names_are_demangled_within_bounds() {
     assert_eq!(
         demangle("_ZN3std2io5Write9write_all17h0123456789abcdefE").as_deref(),
