@@ -9,7 +9,7 @@ use outboard_elf::{
 };
 
 /// An interpreter takes a sample.
-const STEP: usize = if cfg!(miri) { 211 } else { 1 };
+const STEP: usize = if cfg!(miri) { 1009 } else { 1 };
 const MACHINES: [u16; 4] = [machine::C7X, machine::XTENSA, machine::X86_64, machine::AARCH64];
 
 fn pointers(machine: u16) -> Pointers {
