@@ -102,6 +102,11 @@ pub(crate) fn rust(
     );
     let root_file = package.join("root.rs");
     let manifest_file = package.join("Cargo.toml");
+    // Libraries share a folder and a name there: it is held until the archive is read. The root is written inside, since cargo
+    // would take one that is older than the last build for that build's.
+    fs::create_dir_all(build.target()).map_err(wrong(build.target()))?;
+    let held = build.target().join("operations.lock");
+    let _held = fs::File::create(&held).and_then(|file| file.lock().map(|()| file)).map_err(wrong(&held))?;
     fs::write(&root_file, root).map_err(wrong(&root_file))?;
     fs::write(&manifest_file, manifest).map_err(wrong(&manifest_file))?;
     let target = build.target().join("operations");

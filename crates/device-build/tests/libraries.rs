@@ -104,6 +104,29 @@ fn relu_in_rust_runs_on_one_core_and_on_eight() {
     }
 }
 
+#[test]
+fn libraries_in_rust_that_are_built_at_the_same_time_keep_their_own_code() {
+    let built = |name: &str| {
+        let scratch = tempfile::tempdir().unwrap();
+        let text = format!(
+            "use customop::{{abi::Tensor, dtype::ScalarType}};\npub fn {name}(x: &Tensor) -> Tensor {{\n    \
+             let (sizes, rank) = x.sizes();\n    Tensor::empty(&sizes[..rank], ScalarType::Float)\n}}\n"
+        );
+        let source = scratch.path().join("op.rs");
+        fs::write(&source, text).unwrap();
+        let schemas = [format!("ns::{name}(Tensor x) -> (Tensor)")];
+        let library = build(&request(&[schemas[0].as_str()], &source, scratch.path())).unwrap();
+        runtime(&library, 1).library().unwrap().functions()
+    };
+    std::thread::scope(|scope| {
+        let names = ["first", "second", "third"];
+        let threads = names.map(|name| scope.spawn(move || built(name)));
+        for (thread, name) in threads.into_iter().zip(names) {
+            assert_eq!(thread.join().unwrap(), [name]);
+        }
+    });
+}
+
 const DEEP: &str = "\
 #include <torch/torch.h>
 torch::Tensor deep(const torch::Tensor& x, int64_t n) {
