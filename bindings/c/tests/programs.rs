@@ -4,7 +4,7 @@
 mod support;
 
 use std::path::Path;
-use support::{example, library, module, program, run, stderr, stdout};
+use support::{example, library, module, program, run, run_on_board, stderr, stdout};
 
 /// Class probabilities of the model in `d4.c` for the input of `seed.c`, from the formulas of its weights.
 fn d4() -> (Vec<f64>, usize) {
@@ -48,6 +48,35 @@ fn the_sequence_of_the_published_client_gives_the_right_answer_in_c_and_in_cpp()
             stderr(&ran).contains("c7x: Connected to sim\n") && stderr(&ran).contains("c7x: Disconnected from sim\n")
         );
     }
+}
+
+/// The same programs on a board: over RPMsg, with caches that are not coherent. What the seed's client, the contract and the tests of
+/// the C++ runtime do is done through raw nodes, without a change.
+#[test]
+fn the_programs_run_unchanged_over_the_nodes_of_a_board() {
+    let model = module("board-d4.out", "handwritten/d4.c");
+    let seed = program("cc", "board-seed", "seed.c", &["-std=c99"]);
+    let ran = run_on_board(&seed, &[&model]);
+    assert_eq!(ran.status.code(), Some(0), "{}{}", stdout(&ran), stderr(&ran));
+    let text = stdout(&ran);
+    let answers: Vec<f64> = text.lines().skip(3).take(4).map(|line| line.parse().unwrap()).collect();
+    for (got, expected) in answers.iter().zip(d4().0) {
+        assert!((got - expected).abs() < 2e-6, "{text}");
+    }
+    assert!(text.contains(&format!("class {}", d4().1)), "{text}");
+    assert!(stderr(&ran).contains("c7x: Connected to rpmsg:7e000000.dsp"), "{}", stderr(&ran));
+
+    let (echo, broken) = (module("board-echo.out", "echo.c"), module("board-broken.out", "faults/missing_symbol.c"));
+    let contract = program("cc", "board-contract", "contract.c", &["-std=c99"]);
+    let ran = run_on_board(&contract, &[&echo, &model, &broken, &example("offline/weights.bin")]);
+    assert_eq!((ran.status.code(), stdout(&ran).as_str()), (Some(0), ""), "{}", stderr(&ran));
+
+    let runtime = program("c++", "board-runtime", "test_c7x_runtime.cpp", &["-std=c++14"]);
+    let input = support::FOLDER.path().join("board-input.bin");
+    let x: Vec<u8> = (0..8u8).flat_map(|i| (f32::from(i) / 4.0 - 1.0).to_le_bytes()).collect();
+    std::fs::write(&input, x).unwrap();
+    let ran = run_on_board(&runtime, &[&model, &input, Path::new("--shape"), Path::new("1,2,4")]);
+    assert_eq!(ran.status.code(), Some(0), "{}{}", stdout(&ran), stderr(&ran));
 }
 
 #[test]

@@ -29,6 +29,15 @@ def outboard_program() -> Path:
     )
 
 
+def nodes_library() -> Path:
+    """The library that serves a board's nodes, of the build the program is from."""
+    folder = outboard_program().parent
+    for place in (folder, folder / "deps"):
+        if (place / "liboutboard_nodes.so").is_file():
+            return place / "liboutboard_nodes.so"
+    raise FileNotFoundError(f"no liboutboard_nodes.so below {folder}: run cargo build -p outboard-nodes")
+
+
 def models_folder() -> Path:
     """Where pretrained networks are kept between runs."""
     named = os.environ.get("OUTBOARD_CACHE")

@@ -265,6 +265,44 @@ fn test_dynmod_load_infer_and_unload_are_processes_of_their_own() {
     assert!(stdout(&board.run(&["status"])).contains("Jobs completed: 5"));
 }
 
+/// The same over the nodes of a board: every process finds the DSP in sysfs, makes its endpoint and its buffers.
+#[test]
+fn test_dynmod_runs_over_the_nodes_of_a_board() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("dummy.bin"), b"TEST").unwrap();
+    let script = r#"
+        set -e
+        cat /sys/class/remoteproc/remoteproc0/state
+        "$COMPUTE" ping && "$COMPUTE" status
+        for round in 1 2 3; do
+            handle=$("$COMPUTE" load "$MODULE" | sed -n 's/.*handle=//p')
+            "$COMPUTE" infer "$handle" 0 -i dummy.bin -o out.bin -d int8 -s 4
+            cmp out.bin dummy.bin
+            "$COMPUTE" unload "$handle"
+        done
+        "$COMPUTE" run -m "$MODULE" -i dummy.bin -d int8 -s 4
+        grep 'Loaded module' /sys/kernel/debug/remoteproc/remoteproc0/trace0 || true
+    "#;
+    let programs = Path::new(support::PROGRAM).parent().unwrap();
+    let output = Command::new(support::PROGRAM)
+        .args(["board-env", "--incoherent", "--", "sh", "-c", script])
+        .current_dir(folder.path())
+        .env("COMPUTE", programs.join("c7x_compute"))
+        .env("MODULE", module("dynmod.c"))
+        .env("OUTBOARD_DEVICE", "rpmsg")
+        .env("OUTBOARD_NODES_LIBRARY", programs.join("deps/liboutboard_nodes.so"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (out, err) = (stdout(&output), stderr(&output));
+    assert_eq!(code(&output), 0, "{out}{err}");
+    assert!(out.starts_with("running\nPING successful!\n"), "{out}");
+    assert_eq!(out.matches("Inference complete: ").count(), 3, "{out}");
+    assert_eq!(out.matches("Module unloaded: handle=").count(), 3, "{out}");
+    assert!(out.contains("{\"status\":\"ok\""), "{out}");
+    assert_eq!(err.matches("ALL TESTS PASSED").count(), 4, "{err}");
+}
+
 #[test]
 fn weights_are_loaded_and_unloaded_by_id() {
     let board = Board::start();

@@ -202,6 +202,10 @@ fn exports_lists_the_device_compares_modules_and_writes_a_library_that_they_link
     };
     assert_eq!(sorted(&sim), sorted(&device), "the set named sim is what the device exports");
 
+    // What the device answers by message is its own table and the file of sets.
+    let mut own: Vec<String> = outboard_c7x::sim::export_names().into_iter().map(str::to_owned).collect();
+    own.sort_unstable();
+    assert_eq!(sorted(&device), own);
     let compared =
         outboard(here(), &["exports", "--module", module("faults/missing_symbol.c").to_str().unwrap(), "--json"]);
     assert_eq!(code(&compared), 3);

@@ -136,7 +136,7 @@ fn d10_an_unread_standard_error_does_not_hold_the_result_back() {
 
 // edgeai-tidl-tools#30: the CPU was used when the device was missing.
 #[test]
-fn d13_a_device_that_is_not_there_is_an_error_and_no_other_takes_its_place() {
+fn d13_f4_a_device_that_is_not_there_is_an_error_and_no_other_takes_its_place() {
     let folder = tempfile::tempdir().unwrap();
     write_input(folder.path(), &floats("1", &[1.0]));
     let file = module("echo.c").display().to_string();
@@ -162,6 +162,39 @@ fn d18_a_device_that_is_stopped_is_given_up_and_the_session_goes_on() {
     let error = session.run(&echo, &[Input::from(&x)]).unwrap_err();
     assert!(matches!(&error, Error::Timeout { .. }), "{error}");
     works(&mut session);
+}
+
+// open-amp#442, #692: a message took milliseconds and nobody knew where; the mean hid the tail.
+#[test]
+fn e6_e7_a_ping_shows_each_hop_and_the_tail() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = support::outboard(folder.path(), &["ping", "--hops", "--count", "50", "--json"]);
+    assert_eq!(support::code(&asked), 0, "{}", support::stderr(&asked));
+    let times = &support::json(&asked)["times"];
+    for row in ["round_trip", "to_the_device", "in_the_device", "to_the_host"] {
+        let [half, tail] = ["p50_us", "p99_us"].map(|key| times[row][key].as_f64().unwrap());
+        assert!(half > 0.0 && tail >= half, "{row}: {times}");
+        assert!(times[row]["samples"].as_u64() > Some(0), "{row}: {times}");
+    }
+}
+
+// E2E AM625: zero-copy looked slower, because one end was timed with the printing of the other.
+#[test]
+fn e9_calls_with_inputs_in_place_and_copied_are_timed_at_both_ends_in_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let x = floats("1,64", &[1.0; 64]);
+    write_input(folder.path(), &x);
+    let echo = module("echo.c").display().to_string();
+    let ran = support::outboard(
+        folder.path(),
+        &["bench", "call", &echo, "--input", "x.npy", "--count", "20", "--json", "--device", "sim"],
+    );
+    assert_eq!(support::code(&ran), 0, "{}", support::stderr(&ran));
+    let result = support::json(&ran);
+    assert_eq!((result["device"].as_str(), result["count"].as_u64()), (Some("sim"), Some(20)));
+    for row in ["ping", "entry", "infer", "overhead", "call"] {
+        assert!(result["times"][row]["p99_us"].as_f64() >= result["times"][row]["p50_us"].as_f64(), "{row}: {result}");
+    }
 }
 
 // openamp-system-reference#109, #56: only the first activation worked.

@@ -132,7 +132,7 @@ fn a_session_that_ends_without_a_word_takes_its_device_process_along() {
 }
 
 #[test]
-fn a_hundred_crashes_in_a_row_are_each_named_and_recovered_from() {
+fn f9_a_hundred_crashes_in_a_row_are_each_named_and_recovered_from() {
     let device = Device::start(&[]);
     let mut session = device.session();
     for round in 0..100 {
@@ -166,7 +166,7 @@ fn a_crash_at_any_message_boundary_is_reported_and_the_next_session_works() {
 }
 
 #[test]
-fn a_lost_announcement_ends_at_the_deadline_and_a_late_one_is_waited_for() {
+fn e1_e4_a_lost_announcement_ends_at_the_deadline_and_a_late_one_is_waited_for() {
     let silent = Device::start(&["--inject", "announce=lost"]);
     let error = silent.try_session(Duration::from_millis(300)).unwrap_err();
     assert!(matches!(&error, Error::Timeout { .. }), "{error}");

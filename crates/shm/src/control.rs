@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_arrive_in_order_and_whole_in_both_directions() {
+    fn e8_messages_arrive_in_order_and_whole_in_both_directions() {
         let (host, device) = pair();
         let echo = std::thread::spawn(move || {
             for _ in 0..1000 {
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_corrupts_the_ring_is_named_and_never_followed() {
+    fn e8_a_peer_that_corrupts_the_ring_is_named_and_never_followed() {
         let (host, device) = pair();
         host.send(&[1]).unwrap();
         host.outgoing().corrupt_length(0, 513);

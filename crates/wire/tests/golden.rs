@@ -170,7 +170,7 @@ fn sizes_and_codes_are_the_documented_ones() {
 }
 
 #[test]
-fn every_status_has_its_number_name_and_advice() {
+fn f2_every_status_has_its_number_name_and_advice() {
     assert_eq!(Status::all().map(Status::code).collect::<Vec<_>>(), (0..15).map(|n: i32| -n).collect::<Vec<_>>());
     for status in Status::all() {
         assert_eq!(Status::from_code(status.code()), Some(status));

@@ -80,6 +80,22 @@ pub fn run(program: &Path, device: &str, args: &[&Path]) -> Output {
         .unwrap()
 }
 
+/// Runs a program against the library with the nodes of a simulated board, over RPMsg.
+pub fn run_on_board(program: &Path, args: &[&Path]) -> Output {
+    let nodes = deps().join("liboutboard_nodes.so");
+    assert!(nodes.is_file(), "cargo builds what tests depend on");
+    Command::new(device_program())
+        .args(["board-env", "--incoherent", "--"])
+        .arg(program)
+        .args(args)
+        .env("LD_LIBRARY_PATH", library())
+        .env("OUTBOARD_DEVICE", "rpmsg")
+        .env("OUTBOARD_NODES_LIBRARY", nodes)
+        .env_remove("OUTBOARD_TIMEOUT")
+        .output()
+        .unwrap()
+}
+
 fn examples() -> PathBuf {
     crate_path("../../examples/models")
 }

@@ -1,6 +1,7 @@
 //! `outboard bench call` and `bench load`: what a call costs beyond the module's own work, and a load beyond a copy of its bytes,
 //! everything measured in one run.
 
+use super::device_args::DeviceArgs;
 use super::{inputs, micros};
 use crate::progress::Spinner;
 use crate::report::{self, Failure};
@@ -63,11 +64,15 @@ struct Load {
 Examples:
   outboard bench call lib0.out --input x.npy
   outboard bench call lib0.out --input x.npy --count 10000 --json
+  outboard bench call lib0.out --input x.npy --device rpmsg
 
 Times of a debug build say nothing: build with --release.")]
 struct Call {
     #[command(flatten)]
     call: inputs::CallArgs,
+
+    #[command(flatten)]
+    device: DeviceArgs,
 
     /// Calls of each kind; a tenth more go before, to warm up.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
@@ -127,8 +132,7 @@ fn bench_load(args: &Load) -> Result<(), Failure> {
 
 fn bench_call(call: &Call, matches: Option<&ArgMatches>) -> Result<(), Failure> {
     let given = inputs::read(&call.call.inputs, matches.and_then(|matches| matches.subcommand_matches("call")))?;
-    let options = SessionOptions { deadlines: Deadlines::all(Duration::from_secs(60)) };
-    let mut session = Session::open(simulated(SimOptions::default())?, options)?;
+    let mut session = call.device.open(Duration::from_secs(60))?;
     let module = call.call.load(&mut session)?;
     let tensors = inputs::tensors(given, module.manifest())?;
     let spinner = Spinner::start(format!("measuring {} calls", call.count));
@@ -139,7 +143,7 @@ fn bench_call(call: &Call, matches: Option<&ArgMatches>) -> Result<(), Failure> 
     if call.json {
         let rows = rows_json(&measured);
         report::result(&json!({
-            "status": "ok", "device": "sim", "module": module.name(), "count": call.count, "times": rows,
+            "status": "ok", "device": session.device(), "module": module.name(), "count": call.count, "times": rows,
         }))?;
     }
     session.unload(module)?;

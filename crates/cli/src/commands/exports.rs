@@ -1,14 +1,16 @@
 //! `outboard exports`: what a device offers to modules, compared with what a module imports, and as a library to link against.
 
+use super::device_args::DeviceArgs;
 use super::read_file;
 use crate::report::{self, Failure};
-use outboard_link::export_sets::{ExportSets, stub_library};
+use outboard_link::export_sets::{ExportSets, probe_module, stub_library};
 use outboard_link::inspect::inspect;
 use outboard_link::{ExportTable, LoadError, Machine};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Name of the set that is the simulated device's own table.
 const SIM: &str = "sim";
@@ -17,7 +19,7 @@ const FIRMWARE: &str = "firmware-v2";
 
 /// Show what a device offers to modules.
 ///
-/// Prints the names that the simulated device exports, or those of an export set. With a module, says which of its imports are missing and
+/// Prints the names that the device exports, which are asked of it by loading probes, or those of an export set. With a module, says which of its imports are missing and
 /// which sets have them all; the exit code is 3 when one is missing. With --stub, writes a library that defines the names, to link modules
 /// against.
 #[derive(Debug, clap::Args)]
@@ -25,12 +27,20 @@ const FIRMWARE: &str = "firmware-v2";
 Examples:
   outboard exports
   outboard exports --module lib0.out
+  outboard exports --device rpmsg --json
   outboard exports --set seed --json
   outboard exports --stub liboutboard_device.so")]
 pub(crate) struct Args {
-    /// An export set instead of the simulated device: sim, firmware-v2, seed.
+    /// An export set instead of a device: sim, firmware-v2, seed.
     #[arg(long, value_name = "SET")]
     set: Option<String>,
+
+    #[command(flatten)]
+    device: DeviceArgs,
+
+    /// Seconds the device may take for anything.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::seconds)]
+    timeout: Duration,
 
     /// Compare with what this module imports.
     #[arg(long, short, value_name = "FILE")]
@@ -74,7 +84,7 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     let sets = ExportSets::builtin();
     let (device, names) = match &args.set {
         Some(set) => (set.clone(), named_set(&sets, set)?),
-        None => (SIM.to_owned(), simulated(&sets)),
+        None => asked(args, &sets)?,
     };
     if let Some(path) = &args.stub {
         let machine = args.machine.map(Machine::from).or_else(Machine::host).unwrap_or(Machine::C7x);
@@ -136,10 +146,26 @@ fn compare(
     if diff.missing.is_empty() { Ok(()) } else { Err(Failure::judged()) }
 }
 
-/// The simulated device's own table, with the categories of the sets that know a name.
-fn simulated(sets: &ExportSets) -> BTreeMap<String, String> {
-    let category = |name: &str| sets.iter().find_map(|(_, set)| set.names.get(name).cloned()).unwrap_or_default();
-    outboard_c7x::sim::export_names().into_iter().map(|name| (name.to_owned(), category(name))).collect()
+/// What the device offers, of every name that a set knows or the module imports, with the categories of the sets.
+fn asked(args: &Args, sets: &ExportSets) -> Result<(String, BTreeMap<String, String>), Failure> {
+    let mut candidates: BTreeMap<String, String> = BTreeMap::new();
+    for (_, set) in sets.iter() {
+        candidates.extend(set.names.iter().map(|(name, category)| (name.clone(), category.clone())));
+    }
+    if let Some(module) = &args.module
+        && let Ok(found) = inspect(&read_file(module)?)
+    {
+        for symbol in found.imports.symbols {
+            candidates.entry(symbol.name).or_default();
+        }
+    }
+    let mut session = args.device.open(args.timeout)?;
+    let machine = Machine::host().filter(|_| args.device.rpmsg().is_none()).unwrap_or(Machine::C7x);
+    let names: Vec<&str> = candidates.keys().map(String::as_str).collect();
+    let offered = session.exports(&names, |names| probe_module(machine, names))?;
+    let offered = offered.into_iter().filter_map(|name| candidates.get_key_value(name));
+    let offered = offered.map(|(name, category)| (name.clone(), category.clone())).collect();
+    Ok((session.device().to_owned(), offered))
 }
 
 fn named_set(sets: &ExportSets, name: &str) -> Result<BTreeMap<String, String>, Failure> {

@@ -211,7 +211,9 @@ impl Session {
         if let Some(buffer) = self.place_staged(front, dtype, &shape, len)? {
             return Ok(buffer);
         }
-        let needed = round64(len as u64).and_then(|len| front.checked_add(len)).unwrap_or(u64::MAX);
+        let ends = self.staged.live().iter().filter_map(|(start, len, _)| round64(start.checked_add(*len)?));
+        let behind = ends.max().unwrap_or(front).max(front);
+        let needed = round64(len as u64).and_then(|len| behind.checked_add(len)).unwrap_or(u64::MAX);
         let reserved = self.buffers.input.window().size;
         if self.staged.live().is_empty() {
             self.grow_input(needed)?;

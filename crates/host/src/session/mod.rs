@@ -1,6 +1,7 @@
 //! A session: the device's life, the handshake, loading and unloading.
 
 mod exchange;
+mod exports;
 mod inputs;
 mod models;
 mod outputs;

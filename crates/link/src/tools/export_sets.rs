@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use outboard_elf::write::{HashStyle, ImageBuilder, SegmentSpec, SymbolSpec};
+use outboard_elf::write::{HashStyle, ImageBuilder, RelocationSpec, SegmentSpec, SymbolSpec};
 use outboard_elf::{et, pf};
 use toml::{Table, Value};
 
@@ -176,6 +176,38 @@ pub fn stub_library(machine: Machine, names: &[&str]) -> Vec<u8> {
     let text = image.segment(spec.named(".text"));
     for (index, name) in names.iter().enumerate() {
         image.symbol(SymbolSpec::function(name, text, STEP * index as u64, STEP));
+    }
+    image.build()
+}
+
+/// A module that imports `names` and does nothing: a device loads it exactly when it offers them all.
+///
+/// ```
+/// use outboard_link::export_sets::probe_module;
+/// use outboard_link::Machine;
+///
+/// let probe = probe_module(Machine::C7x, &["TVMBackendAllocWorkspace", "expf"]);
+/// assert_eq!(&probe[..4], b"\x7fELF");
+/// ```
+#[must_use]
+pub fn probe_module(machine: Machine, names: &[&str]) -> Vec<u8> {
+    const WORD: u64 = 8;
+    let (host, absolute) = match machine {
+        Machine::C7x => (false, 18),
+        Machine::AArch64 => (true, 257),
+        _ => (true, 1),
+    };
+    let mut image = ImageBuilder::new(machine.elf());
+    if host {
+        image.hash(HashStyle::Both);
+    }
+    let text = image.segment(SegmentSpec::new(pf::R | pf::X, alloc::vec![0; 64]).align(4096).named(".text"));
+    let room = WORD * names.len().max(1) as u64;
+    let data = image.segment(SegmentSpec::zeroed(pf::R | pf::W, room).align(4096).named(".data"));
+    image.symbol(SymbolSpec::function("cg_main_dsp", text, 0, 64));
+    for (index, name) in names.iter().enumerate() {
+        let symbol = image.symbol(SymbolSpec::import(name));
+        image.relocate(RelocationSpec::new(data, WORD * index as u64, absolute, symbol, 0));
     }
     image.build()
 }

@@ -61,7 +61,7 @@ fn a_declaration_larger_than_the_carveout_is_a_warning_of_the_module() {
 }
 
 #[test]
-fn an_older_and_a_newer_major_version_are_refused_with_the_side_to_update() {
+fn f8_an_older_and_a_newer_major_version_are_refused_with_the_side_to_update() {
     for (version, side) in [(0x02_0000, "update the firmware of the device"), (0x04_0102, "update this program")] {
         let (transport, seen) = transport((0, 0, 0, 0), move |_, kind, message| match kind {
             MessageType::Ping => Reaction::reply(PingReply::new(fake::seq(message), Version(version), 1).as_bytes()),
