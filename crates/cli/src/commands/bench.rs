@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    Call(Call),
+    Call(Box<Call>),
     Load(Load),
 }
 
