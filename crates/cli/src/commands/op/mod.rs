@@ -10,6 +10,10 @@ use outboard_gpsimd::Error;
 
 /// Build and run GPSIMD custom operations
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  outboard op build --schema 'my_ops::relu(Tensor x) -> (Tensor)' relu.cpp --multicore -o relu.so
+  outboard op run relu_cpu{0..7}.so --op relu --arg x.npy -o y.npy")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
