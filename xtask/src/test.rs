@@ -42,10 +42,10 @@ pub fn run(miri: bool, consent: &setup::Consent) -> Result<()> {
     if miri {
         steps.push(timed(
             "Miri: foundations",
-            &mut miri(&["outboard-elf", "outboard-reloc", "outboard-wire"], &["--tests"]),
+            &mut interpreted(&["outboard-elf", "outboard-reloc", "outboard-wire"], &["--tests"]),
         )?);
         let files = LOADER_TESTS.iter().flat_map(|file| ["--test", file]).collect::<Vec<_>>();
-        steps.push(timed("Miri: loader", &mut miri(&["outboard-link"], &files))?);
+        steps.push(timed("Miri: loader", &mut interpreted(&["outboard-link"], &files))?);
     }
     report(&steps)
 }
@@ -78,7 +78,7 @@ fn device_tests() -> Command {
 const LOADER_TESTS: [&str; 6] = ["golden_modules", "host_modules", "promises", "reports", "rules", "tools"];
 
 /// Unit tests and other tests of packages in the interpreter that finds undefined behaviour.
-fn miri(packages: &[&str], tests: &[&str]) -> Command {
+fn interpreted(packages: &[&str], tests: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root()).args(["+nightly", "miri", "test", "--lib"]).args(tests);
     command.args(packages.iter().flat_map(|package| ["--package", package]));
