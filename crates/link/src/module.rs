@@ -64,8 +64,14 @@ struct FileNames<'f> {
     elf: Elf<'f>,
     globals: Globals<'f>,
     values: Vec<u64>,
-    /// The symbols that the load used.
-    table: (SymbolTable<'f>, StringTable<'f>),
+}
+
+/// The items of whichever there is.
+fn either<T>(
+    first: Option<impl Iterator<Item = T>>,
+    second: Option<impl Iterator<Item = T>>,
+) -> impl Iterator<Item = T> {
+    first.into_iter().flatten().chain(second.into_iter().flatten())
 }
 
 /// Everything about a module except its blocks.
@@ -104,7 +110,7 @@ impl<'f> LoadedModule<'f> {
             Names::File(names) => (Some(names.globals()), None),
             Names::Kept(names) => (None, Some(names.globals())),
         };
-        file.into_iter().flatten().chain(kept.into_iter().flatten())
+        either(file, kept)
     }
 
     fn functions(&self) -> impl Iterator<Item = (&[u8], u64)> {
@@ -112,7 +118,7 @@ impl<'f> LoadedModule<'f> {
             Names::File(names) => (Some(names.functions(&self.parts.segments)), None),
             Names::Kept(names) => (None, Some(names.functions())),
         };
-        file.into_iter().flatten().chain(kept.into_iter().flatten())
+        either(file, kept)
     }
 
     /// Copies the module's names, so that its file may go away.
@@ -195,8 +201,7 @@ impl<'f> LoadedModule<'f> {
             Names::File(names) => (Some(names.globals.imports()), None),
             Names::Kept(names) => (None, Some(names.imports())),
         };
-        let names = file.into_iter().flatten().chain(kept.into_iter().flatten());
-        names.map(|name| core::str::from_utf8(name).unwrap_or("(not UTF-8)"))
+        either(file, kept).map(|name| core::str::from_utf8(name).unwrap_or("(not UTF-8)"))
     }
 
     /// Device memory that the module holds, in bytes, without what is used in place.
@@ -236,11 +241,10 @@ impl<'f> Parts<'f> {
         finalisers.reverse();
         finalisers.extend(calls.single("DT_FINI", tables.fini)?);
         let Resolved { values, globals } = resolved;
-        let table = (image.symbols, image.strings);
         Ok(Self {
             machine: image.machine,
             segments,
-            names: Names::File(FileNames { elf: image.elf, globals, values, table }),
+            names: Names::File(FileNames { elf: image.elf, globals, values }),
             relocations,
             initialisers,
             finalisers,
@@ -334,7 +338,8 @@ impl<'f> FileNames<'f> {
     /// symbol table. Names that the budget of the name reader does not allow are left out.
     fn functions(&self, segments: &[LoadedSegment]) -> impl Iterator<Item = (&'f [u8], u64)> {
         let full = full_symbol_table(&self.elf);
-        let (symbols, strings) = full.unwrap_or(self.table);
+        let used = self.globals.table();
+        let (symbols, strings) = full.unwrap_or((used.symbols, used.strings));
         let mut names = NameReader::new(&self.elf, strings);
         let wanted =
             move |symbol: &Symbol| symbol.kind() == stt::FUNC && symbol.defined() && (symbol.local() || full.is_some());

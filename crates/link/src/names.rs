@@ -7,13 +7,32 @@ use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use outboard_elf::{Elf, ElfError, StringTable, Symbol, SymbolTable};
 
+/// A symbol table of a file with its names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamedSymbols<'f> {
+    pub symbols: SymbolTable<'f>,
+    pub strings: StringTable<'f>,
+    /// The longest name that is read.
+    longest: u64,
+}
+
+impl<'f> NamedSymbols<'f> {
+    pub fn new(elf: &Elf<'f>, symbols: SymbolTable<'f>, strings: StringTable<'f>) -> Self {
+        Self { symbols, strings, longest: elf.limits().name }
+    }
+
+    /// The name of the symbol at a position; empty when there is none.
+    fn name(&self, position: u32) -> &'f [u8] {
+        let symbol = usize::try_from(position).ok().and_then(|position| self.symbols.get(position));
+        symbol.and_then(|symbol| read(self.strings, self.longest, &symbol).ok()).unwrap_or_default()
+    }
+}
+
 /// The defined, non-local symbols of a module by name. Holds positions in the file's symbol table and no name: the
 /// addresses are those of the resolve phase.
 #[derive(Debug, Clone)]
 pub(crate) struct Globals<'f> {
-    symbols: SymbolTable<'f>,
-    strings: StringTable<'f>,
-    longest: u64,
+    table: NamedSymbols<'f>,
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
     /// Symbols whose relocations go to the device's definition: position and the module's own address, in table order.
@@ -22,27 +41,20 @@ pub(crate) struct Globals<'f> {
 
 impl<'f> Globals<'f> {
     /// Room for `count` symbols. `hasher` must be the one that makes the hashes passed to the other functions.
-    pub fn new(
-        elf: &Elf<'f>,
-        (symbols, strings): (SymbolTable<'f>, StringTable<'f>),
-        hasher: &DefaultHashBuilder,
-        count: usize,
-    ) -> Self {
-        Self {
-            symbols,
-            strings,
-            longest: elf.limits().name,
-            index: HashTable::with_capacity(count),
-            hasher: hasher.clone(),
-            preempted: Vec::new(),
-        }
+    pub fn new(table: NamedSymbols<'f>, hasher: &DefaultHashBuilder, count: usize) -> Self {
+        Self { table, index: HashTable::with_capacity(count), hasher: hasher.clone(), preempted: Vec::new() }
+    }
+
+    /// The table that the positions are of.
+    pub const fn table(&self) -> NamedSymbols<'f> {
+        self.table
     }
 
     /// Adds a symbol unless its name is known; then the position of the first symbol of that name.
     pub fn insert(&mut self, hash: u64, name: &[u8], position: u32) -> Option<u32> {
-        let Self { symbols, strings, longest, index, hasher, .. } = self;
-        let same = |i: &u32| name_of(*symbols, *strings, *longest, *i) == name;
-        let rehash = |i: &u32| hasher.hash_one(name_of(*symbols, *strings, *longest, *i));
+        let Self { table, index, hasher, .. } = self;
+        let same = |i: &u32| table.name(*i) == name;
+        let rehash = |i: &u32| hasher.hash_one(table.name(*i));
         match index.entry(hash, same, rehash) {
             Entry::Occupied(known) => Some(*known.get()),
             Entry::Vacant(free) => {
@@ -67,7 +79,7 @@ impl<'f> Globals<'f> {
 
     /// The module's own address of a name.
     pub fn get_hashed(&self, hash: u64, name: &[u8], values: &[u64]) -> Option<u64> {
-        let same = |i: &u32| name_of(self.symbols, self.strings, self.longest, *i) == name;
+        let same = |i: &u32| self.table.name(*i) == name;
         self.own_address(*self.index.find(hash, same)?, values)
     }
 
@@ -78,11 +90,11 @@ impl<'f> Globals<'f> {
 
     /// All symbols that have an entry: position and name, in table order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &'f [u8])> {
-        (0_u32..).zip(self.symbols.iter()).filter_map(|(position, symbol)| {
+        (0_u32..).zip(self.table.symbols.iter()).filter_map(|(position, symbol)| {
             if symbol.local() || !symbol.defined() {
                 return None;
             }
-            let name = name_of(self.symbols, self.strings, self.longest, position);
+            let name = self.table.name(position);
             let entered = self.index.find(self.hasher.hash_one(name), |known| *known == position);
             entered.map(|_| (position, name))
         })
@@ -90,14 +102,10 @@ impl<'f> Globals<'f> {
 
     /// Names of the symbols that are used and not defined, in table order.
     pub fn imports(&self) -> impl Iterator<Item = &'f [u8]> {
-        let imports = self.symbols.iter().filter(|symbol| !symbol.local() && !symbol.defined());
-        imports.filter_map(|symbol| read(self.strings, self.longest, &symbol).ok()).filter(|name| !name.is_empty())
+        let NamedSymbols { symbols, strings, longest } = self.table;
+        let imports = symbols.iter().filter(|symbol| !symbol.local() && !symbol.defined());
+        imports.filter_map(move |symbol| read(strings, longest, &symbol).ok()).filter(|name| !name.is_empty())
     }
-}
-
-fn name_of<'f>(symbols: SymbolTable<'f>, strings: StringTable<'f>, longest: u64, position: u32) -> &'f [u8] {
-    let symbol = usize::try_from(position).ok().and_then(|position| symbols.get(position));
-    symbol.and_then(|symbol| read(strings, longest, &symbol).ok()).unwrap_or_default()
 }
 
 fn read<'f>(strings: StringTable<'f>, longest: u64, symbol: &Symbol) -> Result<&'f [u8], ElfError> {

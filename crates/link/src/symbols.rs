@@ -11,7 +11,7 @@ use crate::error::MissingSymbol;
 use crate::hints;
 use crate::image::{FIRMWARE_SYMBOLS_SECTION, Image, symbol_file};
 use crate::layout::Layout;
-use crate::names::{Globals, NameReader};
+use crate::names::{Globals, NameReader, NamedSymbols};
 use crate::{ExportTable, LoadError, LoadOptions, LoadRequest, Machine, Unresolved};
 
 /// What the resolve phase knows.
@@ -72,13 +72,14 @@ pub(crate) fn resolve<'a>(
     options: &LoadOptions<'_>,
 ) -> Result<Resolved<'a>, LoadError> {
     let (locals, count) = (image.first_global, image.symbols.len());
+    let table = NamedSymbols::new(&image.elf, image.symbols, image.strings);
     let mut resolver = Resolver {
         image,
         layout,
         options,
         exports: request.exports,
         sections: section_deltas(image, layout),
-        globals: Globals::new(&image.elf, (image.symbols, image.strings), request.exports.hasher(), definitions(image)),
+        globals: Globals::new(table, request.exports.hasher(), definitions(image)),
         use_exports: image.machine != Machine::C7x || !image.needed.is_empty(),
     };
     let later = |symbol: &Symbol, index: u32| !symbol.local() && (!symbol.defined() || (index as usize) < locals);
