@@ -105,17 +105,13 @@ impl SharedMemory {
     /// They leave the memory.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), SharedError> {
         self.check(offset, bytes.len())?;
-        let mut at = offset;
         let mut rest = bytes;
-        while !rest.is_empty() {
-            let inside = at & (PAGE - 1);
-            let now = rest.len().min((PAGE - inside) as usize);
-            let (piece, behind) = rest.split_at_mut(now);
-            match self.page(at >> PAGE_BITS) {
-                Some(page) => load_bytes(page, inside as usize, piece),
+        for Piece { page, inside, length } in pieces(offset, rest.len()) {
+            let (piece, behind) = rest.split_at_mut(length);
+            match self.page(page) {
+                Some(page) => load_bytes(page, inside, piece),
                 None => piece.fill(0),
             }
-            at += now as u64;
             rest = behind;
         }
         Ok(())
@@ -127,14 +123,10 @@ impl SharedMemory {
     /// They leave the memory, or too much of it is written. Nothing is written beyond the page that failed.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), SharedError> {
         self.check(offset, bytes.len())?;
-        let mut at = offset;
         let mut rest = bytes;
-        while !rest.is_empty() {
-            let inside = at & (PAGE - 1);
-            let now = rest.len().min((PAGE - inside) as usize);
-            let (piece, behind) = rest.split_at(now);
-            store_bytes(self.page_for_writing(at >> PAGE_BITS)?, inside as usize, piece);
-            at += now as u64;
+        for Piece { page, inside, length } in pieces(offset, rest.len()) {
+            let (piece, behind) = rest.split_at(length);
+            store_bytes(self.page_for_writing(page)?, inside, piece);
             rest = behind;
         }
         Ok(())
@@ -186,6 +178,27 @@ pub(crate) fn merge(word: &AtomicU32, value: u32, mask: u32) {
         let change = |old: u32| Some(old & !mask | value & mask);
         let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
+}
+
+/// A part of a range that lies in one page.
+struct Piece {
+    page: u64,
+    /// Its first byte in the page.
+    inside: usize,
+    length: usize,
+}
+
+/// The parts of a range, in order.
+fn pieces(offset: u64, length: usize) -> impl Iterator<Item = Piece> {
+    let (mut at, mut left) = (offset, length);
+    std::iter::from_fn(move || {
+        let inside = at & (PAGE - 1);
+        let piece =
+            Piece { page: at >> PAGE_BITS, inside: inside as usize, length: left.min((PAGE - inside) as usize) };
+        at += piece.length as u64;
+        left -= piece.length;
+        (piece.length > 0).then_some(piece)
+    })
 }
 
 #[cfg(test)]
