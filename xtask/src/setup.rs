@@ -75,6 +75,8 @@ const VALGRIND: Need = Need {
     present: || exists("valgrind"),
     packages: &["valgrind"],
 };
+const STRACE: Need =
+    Need { what: "strace, which shows what the programs open", present: || exists("strace"), packages: &["strace"] };
 const LLVM_MC: Need = Need {
     what: "llvm-mc 22, which the assembler is compared with",
     present: || exists("llvm-mc-22"),
@@ -132,7 +134,7 @@ pub fn for_device_code(consent: &Consent) -> Result<()> {
 /// As for [`for_c`].
 pub fn for_tests(consent: &Consent) -> Result<python::Environment> {
     satisfy(
-        &[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA, QEMU_AARCH64, LLVM_MC, VALGRIND],
+        &[C_COMPILER, CXX_COMPILER, PYTHON, CROSS_COMPILER, QEMU_XTENSA, QEMU_AARCH64, LLVM_MC, VALGRIND, STRACE],
         consent,
     )?;
     for_device_code(consent)?;

@@ -3,6 +3,7 @@
 
 mod support;
 
+use outboard_host::client::{Client, RawData, RawTensor};
 use outboard_host::{Error, Input, RunOptions, Session, SessionOptions, SimOptions, simulated};
 use outboard_tensor::{DType, Shape, Tensor};
 use outboard_wire::KvLayout;
@@ -71,4 +72,34 @@ fn a_cache_beyond_the_fixed_slot_is_an_error_and_fits_when_the_limits_are_lifted
     assert!(error.to_string().contains("does not fit the KV region (60 tensors of at most 196608 bytes)"), "{error}");
     let resident = on_the_device("kv_large.c", LENGTH, KvLayout::Packed).unwrap();
     assert_eq!(resident, on_the_host("kv_large.c", LENGTH));
+}
+
+#[test]
+fn a_module_that_declares_more_than_the_window_loads_with_a_warning_and_only_calls_that_need_it_are_efbig() {
+    const LENGTH: i64 = 800_000; // three caches of 3.2 MB
+    const LEFT: u64 = 1 << 20;
+    let mut session = session(KvLayout::Packed);
+    let room = session.room();
+    session.reserve_io(room.largest - LEFT, 0).unwrap();
+    let mut client = Client::over(session);
+    let handle = client.load(&module("kv_declared.c")).unwrap();
+    let [warning] = client.warnings(handle) else { panic!("{:?}", client.warnings(handle)) };
+    assert!(warning.contains("output window") && warning.contains("could not be reserved"), "{warning}");
+    assert_eq!(client.io().unwrap().num_outputs, 4);
+
+    let (x, step, cache) = (2.0f32.to_ne_bytes(), 0i64.to_ne_bytes(), vec![0; 4 * 800_000]);
+    let tensor = |bytes, dtype, dims| RawTensor { data: RawData::Bytes(bytes), size: bytes.len() as u64, dtype, dims };
+    let from_host = tensor(&cache, (2, 32), &[LENGTH]);
+    let resident = RawTensor { data: RawData::Resident, ..from_host };
+    let call = |cache| [tensor(&x, (2, 32), &[1]), tensor(&step, (0, 64), &[1]), cache, cache, cache];
+    let sum = 2.0f32 * (1.0 + 4.0 + 9.0); // each cache holds x times its number, and is weighted with it
+
+    for cache in [from_host, resident] {
+        let outputs = client.infer(handle, 0, &call(cache), 1 << 16 | 1).unwrap();
+        assert_eq!((outputs.len(), outputs.view(0).unwrap().values::<f32>().unwrap()[0]), (1, sum));
+        drop(outputs);
+        let refused = client.infer(handle, 0, &call(from_host), 1).unwrap_err();
+        assert_eq!(refused.number(), -27, "EFBIG: {refused}");
+        assert!(refused.to_string().contains("9600"), "it says how much is needed: {refused}");
+    }
 }

@@ -7,6 +7,7 @@ mod support;
 use outboard_conformance::{Modules, buffers, life, messages, sessions};
 use outboard_host::{RpmsgOptions, SimOptions, Transport, rpmsg, simulated, standing, threaded};
 use outboard_wire::KvLayout;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -102,4 +103,22 @@ fn the_transport_over_rpmsg_conforms() {
         let said = format!("{}{}", support::stdout(&output), support::stderr(&output));
         assert!(output.status.success() && said.contains("1 passed"), "{options:?} {faults}: {said}");
     }
+}
+
+#[test]
+fn the_exports_asked_of_a_board_over_its_nodes_are_those_of_the_target_file() {
+    let names = |arguments: &[&str]| {
+        let output = Command::new(PROGRAM)
+            .args(arguments)
+            .env("OUTBOARD_NODES_LIBRARY", library())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", support::stderr(&output));
+        let text = support::stdout(&output);
+        text.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<BTreeSet<String>>()
+    };
+    let asked = names(&["board-env", "--", PROGRAM, "exports", "--device", "rpmsg"]);
+    assert!(asked.contains("TVMBackendAllocWorkspace"));
+    assert_eq!(asked, names(&["exports", "--set", "sim"]));
 }

@@ -31,8 +31,7 @@ struct Connection {
 impl Connection {
     fn open(path: &Path) -> Result<Self, Error> {
         let broken = |source| Error::Broker { path: path.to_owned(), reason: format!("cannot connect: {source}") };
-        let stream = UnixStream::connect(path).map_err(broken)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+        let stream = outboard_shm::connect(path, PATIENCE).map_err(broken)?;
         Ok(Self { path: path.to_owned(), stream })
     }
 

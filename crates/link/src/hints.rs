@@ -13,11 +13,14 @@ const SUGGEST_LENGTH: usize = 80;
 /// Near names per symbol.
 const SUGGESTIONS: usize = 3;
 
-/// Fills in up to three near names of the export table for each symbol.
+/// Fills in up to three near names of the export table for each symbol. One whose own name is there is missing for another reason.
 pub(crate) fn suggest(symbols: &mut [MissingSymbol], exports: &ExportTable) {
     let names = exports.sorted();
     for symbol in symbols.iter_mut().filter(|s| !s.name.is_empty() && s.name.len() <= SUGGEST_LENGTH).take(SUGGEST_FOR)
     {
+        if exports.get(&symbol.name).is_some() {
+            continue;
+        }
         symbol.near = nearest(&symbol.name, names.iter().map(|(name, _)| *name));
     }
 }

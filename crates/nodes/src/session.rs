@@ -136,8 +136,7 @@ impl Session {
     /// ENODEV: nobody listens; EBUSY: it serves another client; EPROTO: it is no device of this version; ETIMEDOUT: it does not
     /// come up.
     pub(crate) fn open(socket: &Path, incoherent: bool, state: impl Fn(&str) + Send + 'static) -> io::Result<Self> {
-        let stream = UnixStream::connect(socket).map_err(|_| errno(libc::ENODEV))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let stream = outboard_shm::connect(socket, PATIENCE).map_err(|_| errno(libc::ENODEV))?;
         let (process, objects) = ask(&stream)?;
         let Ok([control, carveout]) = <[OwnedFd; 2]>::try_from(objects) else { return Err(errno(libc::EPROTO)) };
         let usable = |_| errno(libc::EPROTO);

@@ -24,4 +24,4 @@ pub use crash::CrashRecord;
 pub use map::{MapError, Mapping, Object, Protection, Unmap};
 pub use primitives::MESSAGE_BYTES;
 pub use ring::RingError;
-pub use socket::{receive_objects, send_objects};
+pub use socket::{connect, receive_objects, send_objects};

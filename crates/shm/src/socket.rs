@@ -1,17 +1,41 @@
 //! Passing shared memory objects between processes over a Unix socket: a line of text with descriptors attached.
+//!
+//! No wait is endless: [`connect`] gives the connection, and every read and write of it, a limit.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, socket_with,
 };
 use std::io::{Error, ErrorKind, IoSlice, IoSliceMut, Result};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
 
 /// Most descriptors of one line.
 const DESCRIPTORS: usize = 4;
 /// Longest line, in bytes.
 const LINE: usize = 4096;
+
+/// Connects to whoever listens at `path`. The connection, and each read and write of the stream, take at most `patience`.
+///
+/// # Errors
+/// Nobody listens there, or he has not taken the connection in time.
+pub fn connect(path: &Path, patience: Duration) -> Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    for direction in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, direction, Some(patience))?;
+    }
+    rustix::net::connect(&socket, &address).map_err(|error| match error {
+        Errno::AGAIN => Error::new(ErrorKind::TimedOut, format!("not accepted within {} s", patience.as_secs_f32())),
+        other => other.into(),
+    })?;
+    Ok(socket.into())
+}
 
 /// Sends a line of text with objects attached to its first byte.
 ///
@@ -71,6 +95,22 @@ pub fn receive_objects(stream: &UnixStream) -> Result<(String, Vec<OwnedFd>)> {
 mod tests {
     use super::*;
     use crate::{Mapping, Object};
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_listener_that_accepts_nobody_does_not_hold_a_client_up() {
+        let folder = std::env::temp_dir().join(format!("outboard-connect-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let limit = Duration::from_millis(20);
+        let first = connect(&path, limit).unwrap();
+        let refused = connect(&path, limit).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TimedOut, "{refused}");
+        assert_eq!(receive_objects(&first).unwrap_err().kind(), ErrorKind::WouldBlock, "reads have the limit, too");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn objects_arrive_with_their_line_and_share_memory() {

@@ -192,6 +192,7 @@ impl Args {
         let mut child = child.map_err(|error| self.failed(format!("cannot run {what}: {error}")))?;
         let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
         let until = Instant::now() + self.timeout;
+        let late = || Failure::from(Error::Timeout { awaited: what.to_owned(), after: self.timeout });
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
@@ -199,10 +200,17 @@ impl Args {
                 _ => {
                     let _ = child.kill(); // it may have ended by itself
                     let _ = child.wait();
-                    return Err(Error::Timeout { awaited: what.to_owned(), after: self.timeout }.into());
+                    return Err(late());
                 }
             }
         };
+        // What the script left behind may keep its ends of the pipes.
+        while !(out.is_finished() && err.is_finished()) {
+            if Instant::now() >= until {
+                return Err(late());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let text = |thread: JoinHandle<Vec<u8>>| {
             String::from_utf8_lossy(&thread.join().unwrap_or_default()).trim_end().to_owned()
         };

@@ -200,6 +200,9 @@ pub fn probe_module(machine: Machine, names: &[&str]) -> Vec<u8> {
     let mut image = ImageBuilder::new(machine.elf());
     if host {
         image.hash(HashStyle::Both);
+    } else {
+        // Without this dependency, a C7x module sees none of the firmware's symbols.
+        image.needed("dsp_syms.out").firmware_symbols(&[]);
     }
     let text = image.segment(SegmentSpec::new(pf::R | pf::X, alloc::vec![0; 64]).align(4096).named(".text"));
     let room = WORD * names.len().max(1) as u64;
