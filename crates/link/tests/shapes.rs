@@ -416,6 +416,33 @@ user:   entry a1, 32
 }
 
 #[test]
+fn an_image_that_the_windows_cannot_hold_names_its_ten_largest_symbols() {
+    // Twelve tables in the data window, of 0x100, 0x200, … bytes, and a function.
+    let mut source = String::from(".section .text.user, \"ax\"\n.global user\nuser: entry a1, 32\n");
+    let mut tables = String::new();
+    for number in 1..=12 {
+        source += &format!(" const16 a2, hi(table{number})\n const16 a2, lo(table{number})\n");
+        tables += &format!(
+            ".section .data.table{number}, \"aw\"\n.global table{number}\n.type table{number}, @object\n\
+             .size table{number}, {size}\ntable{number}: .space {size}\n",
+            size = 0x100 * number
+        );
+    }
+    let keep = PiOptions { entry: "user".into(), ..options(&[]) };
+    let error = link_pi(&[&format!("{source} retw\n{tables}")], &keep).unwrap_err();
+    let ShapeErrors::Build(errors) = &error else { panic!("{error}") };
+    let largest = errors.iter().find_map(|error| match error {
+        BuildError::RegionFull { section, largest, excess: 0x2e00, .. } if section == ".data" => Some(largest),
+        _ => None,
+    });
+    let named: Vec<(&str, u32)> = largest.unwrap().iter().map(|symbol| (symbol.name.as_str(), symbol.size)).collect();
+    let expected: Vec<(String, u32)> =
+        (3..=12).rev().map(|number| (format!("table{number}"), 0x100 * number)).collect();
+    assert_eq!(named, expected.iter().map(|(name, size)| (name.as_str(), *size)).collect::<Vec<_>>());
+    assert!(error.to_string().contains("the largest symbols there, in bytes:\n      3072 table12 ("), "{error}");
+}
+
+#[test]
 fn an_image_that_the_windows_cannot_hold_is_refused_with_its_section() {
     let large = |section: &str, size: u32| {
         format!(

@@ -1,7 +1,7 @@
 //! What can be wrong with the inputs of a link.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -58,6 +58,20 @@ impl fmt::Display for UndefinedSymbol {
         }
         Ok(())
     }
+}
+
+/// How many symbols [`BuildError::RegionFull`] names.
+pub const LARGEST: usize = 10;
+
+/// What a symbol takes of a region.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SymbolSize {
+    /// Its size, in bytes.
+    pub size: u32,
+    /// Its name as linkers write it; that of the section where there are no symbols.
+    pub name: String,
+    /// The file; a member of an archive is `archive(member)`.
+    pub file: String,
 }
 
 /// One fault of a link.
@@ -238,7 +252,8 @@ pub enum BuildError {
     /// A section does not fit into its region.
     #[error(
         "section {section} needs {need:#x} bytes at {address:#x}, beyond the end of region {region} at {end:#x} by \
-         {excess:#x}; make the region larger or the program smaller"
+         {excess:#x}; make the region larger or the program smaller{}",
+        sizes(largest)
     )]
     RegionFull {
         /// The section of the layout.
@@ -253,6 +268,8 @@ pub enum BuildError {
         end: u64,
         /// Bytes that do not fit.
         excess: u64,
+        /// What takes the most room in the region, at most [`LARGEST`] symbols; in the last fault of each region.
+        largest: Vec<SymbolSize>,
     },
     /// The layout contradicts itself.
     #[error("the layout: {what}: {problem}")]
@@ -272,11 +289,19 @@ pub enum BuildError {
     },
 }
 
+fn sizes(largest: &[SymbolSize]) -> String {
+    if largest.is_empty() {
+        return String::new();
+    }
+    let rows = largest.iter().map(|symbol| alloc::format!("\n  {:>8} {} ({})", symbol.size, symbol.name, symbol.file));
+    core::iter::once("; the largest symbols there, in bytes:".to_string()).chain(rows).collect()
+}
+
 fn list(symbols: &[UndefinedSymbol]) -> String {
     let mut text = String::new();
     for symbol in symbols {
         text.push_str("\n  ");
-        text.push_str(&alloc::string::ToString::to_string(symbol));
+        text.push_str(&symbol.to_string());
     }
     text
 }
@@ -390,6 +415,14 @@ pub(super) struct Faults {
 }
 
 impl Faults {
+    /// The last fault of a region that is full, if there is one: what it names as the largest symbols.
+    pub fn largest_in(&mut self, name: &str) -> Option<&mut Vec<SymbolSize>> {
+        self.kept.iter_mut().rev().find_map(|fault| match fault {
+            BuildError::RegionFull { region, largest, .. } if region == name => Some(largest),
+            _ => None,
+        })
+    }
+
     pub fn push(&mut self, error: BuildError) {
         if self.kept.len() < BuildErrors::KEPT {
             self.kept.push(error);

@@ -36,7 +36,7 @@ mod verify;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use error::{BuildError, BuildErrors, Location, UndefinedSymbol};
+pub use error::{BuildError, BuildErrors, LARGEST, Location, SymbolSize, UndefinedSymbol};
 pub use input::Inputs;
 pub use layout::{Layout, LayoutSymbol, Order, OutputSection, Region, Value};
 pub use patch::{Patch, Site};

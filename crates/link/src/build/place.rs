@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use hashbrown::HashSet;
 use outboard_elf::{pf, shf};
 
-use super::error::Faults;
+use super::error::{Faults, LARGEST, SymbolSize};
 use super::layout::{Layout, Order, Value, priority};
 use super::program::{LayoutValue, Program, Resolved, SectionId, Target};
 use super::{BuildError, BuildErrors};
@@ -176,6 +176,7 @@ pub(super) fn place(
                 region: region.name.clone(),
                 end: region.end(),
                 excess: end.saturating_sub(region.end()),
+                largest: Vec::new(),
             });
         }
         if let Some(next) = free.get_mut(region_index) {
@@ -189,11 +190,36 @@ pub(super) fn place(
         });
     }
     overlaps(layout, &outputs, &mut faults);
+    for region in &layout.regions {
+        if let Some(list) = faults.largest_in(&region.name) {
+            let there = outputs.iter().zip(&layout.sections).filter(|(_, section)| section.region == region.name);
+            *list = largest(program, there.flat_map(|(output, _)| &output.inputs));
+        }
+    }
     faults.finish()?;
     let regions = layout.regions.iter().zip(free).map(|(region, free)| [u64::from(region.base), region.end(), free]);
     let regions = regions.map(|addresses| addresses.map(wrap)).collect();
     let named = program.bounded.iter().map(|name| bounds(program, &addresses, name)).collect();
     Ok(Placement { outputs, addresses, regions, named })
+}
+
+/// The symbols that take the most room in these sections, largest first. A section without symbols that have a size counts itself.
+fn largest<'i>(program: &Program<'_>, sections: impl Iterator<Item = &'i SectionId>) -> Vec<SymbolSize> {
+    let mut found = Vec::new();
+    for id in sections {
+        let before = found.len();
+        let mut seen = HashSet::new();
+        // Several names of one place are one thing.
+        let sized = program.symbols_in(*id).filter(|symbol| symbol.size > 0 && seen.insert(symbol.offset()));
+        let of = |size, name| SymbolSize { size, name, file: program.file(*id).to_string() };
+        found.extend(sized.map(|symbol| of(symbol.size, String::from_utf8_lossy(symbol.name).into_owned())));
+        if found.len() == before {
+            found.push(of(program.section(*id).size, program.section(*id).name.clone()));
+        }
+    }
+    found.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.name.cmp(&b.name)));
+    found.truncate(LARGEST);
+    found
 }
 
 /// The low 32 bits: the address behind the last one is 0.

@@ -67,7 +67,9 @@ pub struct PiLinked {
 pub fn layout(options: &PiOptions<'_>) -> Layout {
     let window = |size: u64| u32::try_from(size).unwrap_or(u32::MAX);
     let mut layout = Layout::new(&options.entry);
-    layout.region("text", TEXT_BASE, window(options.bounds.code_size));
+    // The function that stands in for a missing hook follows the text.
+    let hook = if options.init.is_some() && options.fini.is_some() { 0 } else { NOTHING.len() as u64 };
+    layout.region("text", TEXT_BASE, window(options.bounds.code_size.saturating_sub(hook)));
     layout.region("data", DATA_BASE, window(options.bounds.data_size));
     layout.section(super::text("text"));
     layout.section(OutputSection::new(".rodata", "data", &[".rodata", ".rodata.*", ".gcc_except_table*"]));
