@@ -41,6 +41,10 @@ unsafe extern "C" {
     safe fn _open_r(context: *mut u8, path: *const u8, flags: i32, mode: i32) -> i32;
     safe fn _close_r(context: *mut u8, descriptor: i32) -> i32;
     safe fn _read_r(context: *mut u8, descriptor: i32, buffer: *mut u8, length: u32) -> i32;
+    safe fn puts(text: *const u8) -> i32;
+    safe fn putchar(byte: i32) -> i32;
+    /// Its second argument is a va_list: the arguments on the stack less 32 bytes, those in registers, bytes used.
+    fn vprintf(format: *const u8, stack: *const u32, registers: *const u32, index: u32) -> i32;
     safe fn _unlink_r(context: *mut u8, path: *const u8) -> i32;
     #[link_name = "_ZN3c1018GetNeuronAllocatorEv"]
     safe fn get_neuron_allocator() -> *const u8;
@@ -236,6 +240,19 @@ fn prints() {
     }
 }
 
+/// Prints a line, a character, and a list of arguments that begins in registers and goes on on the stack.
+fn lists() {
+    let mut answer = Answer::new();
+    answer.put(puts(c"a line".as_ptr().cast()) as u32);
+    answer.put(putchar(i32::from(b'!')) as u32);
+    // The first word stands for the format. The wide number starts at an even register, the last word is the first on the stack.
+    let registers = [0, 1, 2, 3, 0xffff_fffa, 0xffff_ffff];
+    let stack = [0, 0, 0, 0, 0, 0, 0, 0, 7_u32];
+    // SAFETY: the format names what the list has.
+    let length = unsafe { vprintf(c"%d %d %d %lld %x\n".as_ptr().cast(), stack.as_ptr(), registers.as_ptr(), 4) };
+    answer.put(length as u32);
+}
+
 /// Each core says who it is.
 fn identity() {
     let y = routine::get_dst_tensor();
@@ -385,6 +402,7 @@ ops! {
     19 huge_tensor STACK_SIZE;
     20 no_memory_there STACK_SIZE;
     21 climb_huge 0x400_0001;
+    22 lists STACK_SIZE;
 }
 
 /// Asks for a stack above the limit.

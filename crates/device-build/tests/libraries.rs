@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use outboard_device_build::{DeviceBuild, OpError, OpLibrary, OpRequest, OpShape, Schema};
-use outboard_gpsimd::{Arg, DispatchBy, PoolTarget, Runtime, RuntimeOptions};
-use outboard_tensor::{Shape, Tensor};
+use outboard_gpsimd::{Arg, DispatchBy, OutputSpec, PoolTarget, RunReport, Runtime, RuntimeOptions};
+use outboard_tensor::{DType, Shape, Tensor};
 
 fn schema(text: &str) -> Schema {
     text.parse().unwrap()
@@ -71,6 +71,66 @@ fn relu_in_cxx_runs_on_eight_cores_and_its_manifest_has_an_entry_for_each() {
         assert!(values(&y.result) == relu(&x), "{name}");
         assert!(y.report.cores.iter().all(|core| core.hooks.transfers > 0));
     }
+}
+
+#[test]
+fn a_resident_library_that_does_not_fit_names_its_largest_symbols() {
+    let scratch = tempfile::tempdir().unwrap();
+    let source = scratch.path().join("large.cpp");
+    let text = "#include <torch/torch.h>\nint history[4000];\n\
+                torch::Tensor f(const torch::Tensor& x) { history[x.numel()]++; return x; }\n";
+    fs::write(&source, text).unwrap();
+    let shape = OpShape::Resident { bounds: *PoolTarget::default().bounds(), first_spec: 0x40 };
+    let error = build(&OpRequest { shape, ..request(&["ns::f(Tensor x) -> (Tensor)"], &source, scratch.path()) });
+    let text = error.unwrap_err().to_string();
+    let largest = text.split("the largest symbols there, in bytes:\n").last().unwrap();
+    assert!(text.contains("beyond the end of region data at 0x2002000"), "{text}");
+    assert!(largest.trim_start().starts_with("16000 history (large.cpp)"), "{text}");
+    assert_eq!(largest.lines().filter(|line| line.starts_with("  ")).count(), 10, "{text}");
+}
+
+#[test]
+fn every_way_to_print_reaches_the_host_and_leaving_the_program_is_a_fault() {
+    let scratch = tempfile::tempdir().unwrap();
+    let source = scratch.path().join("says.cpp");
+    let text = r#"
+#include <cstdio>
+#include <cstdlib>
+#include <torch/torch.h>
+torch::Tensor says(const torch::Tensor& x) {
+  int length = std::printf("%d %s %lld %.1f %u %c %x|\n", -1, "two", 3ll << 32, 4.5, 5u, '6', 0x7f);
+  std::puts("a line");
+  int byte = std::putchar('!');
+  torch::Tensor y = torch::zeros({2}, torch::kInt);
+  auto answer = y.accessor<int, 1>();
+  answer[0] = length;
+  answer[1] = byte;
+  return y;
+}
+torch::Tensor leaves(const torch::Tensor& x) {
+  puts("before");
+  _exit(3);
+}
+"#;
+    fs::write(&source, text).unwrap();
+    let schemas = ["ns::says(Tensor x) -> (Tensor)", "ns::leaves(Tensor x) -> (Tensor)"];
+    let library = build(&request(&schemas, &source, scratch.path())).unwrap();
+    let mut runtime = runtime(&library, 1);
+    let spec = OutputSpec { dtype: DType::Int32, shape: vec![2] };
+    let mut loaded = runtime.library().unwrap();
+    let said = loaded.op("says").unwrap().output(spec).run(&[floats(&[1.0])]).unwrap();
+    let expected = "-1 two 12884901888 4.5 5 6 7f|\n";
+    assert_eq!(said.report.printed[0].text, format!("{expected}a line\n!"));
+    let length = i32::try_from(expected.len()).unwrap();
+    assert_eq!(said.result.values::<i32>().unwrap(), [length, i32::from(b'!')]);
+
+    let mut report = RunReport::default();
+    let error = loaded.op("leaves").unwrap().run_into(&[floats(&[1.0])], &mut report).unwrap_err();
+    assert!(
+        error.to_string().contains("exit() called: a custom operation returns from its wrapper instead"),
+        "{error}"
+    );
+    assert_eq!(report.printed[0].text, "before\n", "what was printed is written out first");
 }
 
 #[test]
@@ -160,6 +220,7 @@ fn what_is_wrong_with_a_request_or_a_source_is_said() {
         path
     };
     let cxx = file("a.cpp", "#include <torch/torch.h>\ntorch::Tensor f(torch::Tensor x) { return x; }\n");
+    let variable = file("e.cpp", "#include <cstdarg>\n");
     let unknown = file("b.cpp", "int f(int x) { return y; }\n");
     let rust = file("c.rs", "");
     let text = file("d.txt", "");
@@ -170,6 +231,7 @@ fn what_is_wrong_with_a_request_or_a_source_is_said() {
     for (request, code, words) in [
         (base(&cxx), "OB0735", "torch::Tensor f(const torch::Tensor& x)"),
         (base(&unknown), "OB0734", "undeclared identifier 'y'"),
+        (base(&variable), "OB0734", "use a template with a parameter pack instead of va_list"),
         (base(&text), "OB0732", "`.txt` is no source"),
         (base(&scratch.path().join("none.cpp")), "OB0732", "No such file"),
         (OpRequest { stack: 0, ..base(&cxx) }, "OB0732", "a stack of 0 bytes"),

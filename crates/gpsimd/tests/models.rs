@@ -3,9 +3,9 @@
 
 mod support;
 
-use outboard_gpsimd::{Error, ModelOutcome, Runtime, RuntimeOptions, Schedule};
+use outboard_gpsimd::{Error, FaultKind, ModelOutcome, Runtime, RuntimeOptions, Schedule};
 use outboard_neff::metaneff::{DataType, MetaNeff, MetaTensor, TensorRole};
-use outboard_neff::seq::{Dialect, Events, Instruction};
+use outboard_neff::seq::{Dialect, Events, Instruction, Shape};
 use outboard_tensor::Tensor;
 use serde_json::json;
 use support::model::{Model, relu};
@@ -60,6 +60,23 @@ fn every_byte_of_the_stream_matters() {
                 assert!(!same, "byte {at:#x} of instruction {} has no effect", at / 64);
             }
         }
+    }
+}
+
+#[test]
+fn shapes_that_the_device_does_not_take_abort_there_with_the_reason() {
+    let model = model();
+    let mut four = [0; 4];
+    four[0] = u32::try_from(COUNT).unwrap();
+    assert_eq!(run(&model.with_operand(Shape::Inline4(four), four[0])).unwrap().outputs, run(&model).unwrap().outputs);
+    for (shape, elements, reason) in [
+        (Shape::Inline8([0; 8]), 1, "utypes.hpp:139: Input and output tensors cannot have 0 dimensions"),
+        (Shape::Inline4([0; 4]), 1, "utypes.hpp:139: Input and output tensors cannot have 0 dimensions"),
+        (Shape::OutOfLine(0x2000), four[0], "utypes.hpp:94: out-of-line shapes are not supported"),
+    ] {
+        let error = run(&model.with_operand(shape.clone(), elements)).unwrap_err();
+        let Error::Device(fault) = &*error else { panic!("{shape:?}: {error}") };
+        assert!(matches!(&fault.kind, FaultKind::Abort { text } if text.contains(reason)), "{shape:?}: {fault}");
     }
 }
 

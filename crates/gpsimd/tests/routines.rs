@@ -4,7 +4,9 @@
 
 mod support;
 
-use outboard_gpsimd::{Arg, Error, FaultKind, Outcome, OutputSpec, PrintOptions, Runtime, RuntimeOptions, Schedule};
+use outboard_gpsimd::{
+    Arg, Error, FaultKind, Outcome, OutputSpec, PrintOptions, Runtime, RuntimeOptions, Schedule,
+};
 use outboard_tensor::DType;
 use support::{build, floats, ints, slices};
 
@@ -107,6 +109,14 @@ fn core_0_prints_and_the_others_do_so_on_request_only() {
     let report = run(&mut runtime, "prints", &[], 1).unwrap().report;
     let stdout: Vec<_> = report.printed.iter().filter(|p| p.stream == "stdout").map(|p| p.text.clone()).collect();
     assert_eq!(stdout, (0..8).map(text).collect::<Vec<_>>());
+}
+
+#[test]
+fn lines_characters_and_lists_of_arguments_are_printed() {
+    let mut runtime = pool();
+    let outcome = run(&mut runtime, "lists", &[], 3).unwrap();
+    assert_eq!(outcome.report.printed[0].text, "a line\n!1 2 3 -6 7\n");
+    assert_eq!(outcome.result.values::<i32>().unwrap(), [1, i32::from(b'!'), 11]);
 }
 
 #[test]

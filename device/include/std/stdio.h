@@ -5,6 +5,8 @@
 extern "C" {
 #endif
 int printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
+int puts(const char* text);
+int putchar(int byte);
 #ifdef __cplusplus
 }
 #endif

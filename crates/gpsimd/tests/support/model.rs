@@ -79,6 +79,19 @@ pub fn relu(library: &[u8], count: usize) -> Model {
 }
 
 impl Model {
+    /// The same model with another shape in its operand's record.
+    pub fn with_operand(&self, shape: Shape, elements: u32) -> Self {
+        const CHAIN: usize = 2 * 64;
+        let storage = Storage::Sbuf { address: X, elements, partitions: 1, block: elements };
+        let operand = Arg::Tensor(ArgTensor { dtype: ElementType::FP32, shape, storage });
+        let count = self.definition["var"]["y"]["framework_shape"][0].as_u64().unwrap();
+        let result = record(Y, usize::try_from(count).unwrap());
+        let chain = encode_chain(0, &[result], &[operand], PayloadCount::Compiler).concat();
+        let mut stream = self.stream.clone();
+        stream.splice(CHAIN..CHAIN + chain.len(), chain);
+        Self { stream, ..self.clone() }
+    }
+
     /// The container with its one library.
     pub fn pack(&self) -> Vec<u8> {
         self.container(&self.manifest, &[("relu.so".to_owned(), self.library.clone())])
