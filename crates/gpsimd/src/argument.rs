@@ -1,5 +1,7 @@
 //! Arguments: checked on the host, written into device memory, described by records.
 
+use std::borrow::Cow;
+
 use outboard_neff::seq::{Arg as Payload, ArgTensor, ElementType, Shape, Storage};
 use outboard_tensor::{DType, Tensor};
 
@@ -142,16 +144,16 @@ impl Described {
 
 impl Arg {
     /// What the device is told about it, and its bytes.
-    pub(crate) fn describe(&self, index: usize) -> Result<(Described, Vec<u8>), Error> {
+    pub(crate) fn describe(&self, index: usize) -> Result<(Described, Cow<'_, [u8]>), Error> {
         Ok(match self {
             Self::Tensor(tensor) => {
-                (Described::new(index, tensor.dtype(), tensor.shape().dims())?, tensor.bytes().to_vec())
+                (Described::new(index, tensor.dtype(), tensor.shape().dims())?, Cow::Borrowed(tensor.bytes()))
             }
-            Self::Int(value) => (Described::new(index, DType::Int64, &[1])?, value.to_le_bytes().to_vec()),
+            Self::Int(value) => (Described::new(index, DType::Int64, &[1])?, value.to_le_bytes().to_vec().into()),
             Self::Float(value) => {
                 #[allow(clippy::cast_possible_truncation, reason = "the device has no wider type")]
                 let narrow = *value as f32;
-                (Described::new(index, DType::Float32, &[1])?, narrow.to_le_bytes().to_vec())
+                (Described::new(index, DType::Float32, &[1])?, narrow.to_le_bytes().to_vec().into())
             }
         })
     }

@@ -74,7 +74,7 @@ fn shapes_that_the_device_does_not_take_abort_there_with_the_reason() {
         (Shape::Inline4([0; 4]), 1, "utypes.hpp:139: Input and output tensors cannot have 0 dimensions"),
         (Shape::OutOfLine(0x2000), four[0], "utypes.hpp:94: out-of-line shapes are not supported"),
     ] {
-        let error = run(&model.with_operand(shape.clone(), elements)).unwrap_err();
+        let error = run(&model.with_operand(shape, elements)).unwrap_err();
         let Error::Device(fault) = &*error else { panic!("{shape:?}: {error}") };
         assert!(matches!(&fault.kind, FaultKind::Abort { text } if text.contains(reason)), "{shape:?}: {fault}");
     }

@@ -4,9 +4,7 @@
 
 mod support;
 
-use outboard_gpsimd::{
-    Arg, Error, FaultKind, Outcome, OutputSpec, PrintOptions, Runtime, RuntimeOptions, Schedule,
-};
+use outboard_gpsimd::{Arg, Error, FaultKind, Outcome, OutputSpec, PrintOptions, Runtime, RuntimeOptions, Schedule};
 use outboard_tensor::DType;
 use support::{build, floats, ints, slices};
 

@@ -135,38 +135,41 @@ impl SharedMemory {
 
 /// Reads bytes of words; those behind the last word read as zero.
 pub(crate) fn load_bytes(words: &[AtomicU32], offset: usize, bytes: &mut [u8]) {
-    let mut index = offset / 4;
-    let mut skip = offset % 4;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let word = words.get(index).map_or(0, |word| word.load(Ordering::Relaxed)).to_le_bytes();
-        let now = rest.len().min(4 - skip);
-        let (piece, behind) = rest.split_at_mut(now);
-        piece.copy_from_slice(&word[skip..skip + now]);
-        rest = behind;
-        index += 1;
-        skip = 0;
+    let (index, skip) = (offset / 4, offset % 4);
+    let word = |index: usize| words.get(index).map_or(0, |word| word.load(Ordering::Relaxed)).to_le_bytes();
+    let head = ((4 - skip) % 4).min(bytes.len());
+    let (first, rest) = bytes.split_at_mut(head);
+    first.iter_mut().zip(word(index).into_iter().skip(skip)).for_each(|(place, byte)| *place = byte);
+    let index = index + usize::from(skip > 0);
+    let (whole, last) = rest.as_chunks_mut::<4>();
+    let there = words.get(index..).unwrap_or(&[]);
+    let known = whole.len().min(there.len());
+    for (place, word) in whole.iter_mut().zip(there) {
+        *place = word.load(Ordering::Relaxed).to_le_bytes();
     }
+    whole.iter_mut().skip(known).for_each(|place| *place = [0; 4]);
+    last.iter_mut().zip(word(index + whole.len())).for_each(|(place, byte)| *place = byte);
 }
 
 /// Writes bytes of words; those behind the last word are dropped.
 pub(crate) fn store_bytes(words: &[AtomicU32], offset: usize, bytes: &[u8]) {
-    let mut index = offset / 4;
-    let mut skip = offset % 4;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let now = rest.len().min(4 - skip);
-        let (piece, behind) = rest.split_at(now);
-        if let Some(word) = words.get(index) {
-            let mut value = [0; 4];
-            value[skip..skip + now].copy_from_slice(piece);
-            let mask = if now == 4 { u32::MAX } else { (u32::MAX >> (32 - 8 * now)) << (8 * skip) };
-            merge(word, u32::from_le_bytes(value), mask);
+    let (index, skip) = (offset / 4, offset % 4);
+    let part = |index: usize, skip: usize, bytes: &[u8]| {
+        let Some(word) = words.get(index).filter(|_| !bytes.is_empty()) else { return };
+        let (mut value, mut mask) = ([0; 4], [0; 4]);
+        for (place, byte) in value.iter_mut().zip(&mut mask).skip(skip).zip(bytes) {
+            (*place.0, *place.1) = (*byte, u8::MAX);
         }
-        rest = behind;
-        index += 1;
-        skip = 0;
+        merge(word, u32::from_le_bytes(value), u32::from_le_bytes(mask));
+    };
+    let (first, rest) = bytes.split_at(((4 - skip) % 4).min(bytes.len()));
+    part(index, skip, first);
+    let index = index + usize::from(skip > 0);
+    let (whole, last) = rest.as_chunks::<4>();
+    for (word, bytes) in words.get(index..).unwrap_or(&[]).iter().zip(whole) {
+        word.store(u32::from_le_bytes(*bytes), Ordering::Relaxed);
     }
+    part(index + whole.len(), 0, last);
 }
 
 /// Replaces the bits in `mask`, whatever others do to the rest of the word.
@@ -214,6 +217,26 @@ mod tests {
         memory.write(0x2_fffd, &[1, 2, 3, 4, 5]).unwrap();
         memory.read(0x2_fffd, &mut bytes).unwrap();
         assert_eq!((bytes, memory.resident()), ([1, 2, 3, 4, 5], 2 * PAGE));
+    }
+
+    #[test]
+    fn every_range_of_bytes_in_words_is_written_and_read_and_nothing_beside_it() {
+        for offset in 0..14 {
+            for length in 0..14 {
+                let words: Vec<AtomicU32> = (0..3).map(|_| AtomicU32::new(0xeeee_eeee)).collect();
+                let bytes: Vec<u8> = (1..=length).collect();
+                store_bytes(&words, offset, &bytes);
+                let mut expected = [0xee; 28];
+                expected[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                expected[12..].fill(0); // there are twelve bytes
+                let mut all = [1; 28];
+                load_bytes(&words, 0, &mut all);
+                assert_eq!(all, expected, "{length} at {offset}");
+                let mut back = vec![1; bytes.len()];
+                load_bytes(&words, offset, &mut back);
+                assert_eq!(back, expected[offset..offset + bytes.len()], "{length} at {offset}");
+            }
+        }
     }
 
     #[test]

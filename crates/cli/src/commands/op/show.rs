@@ -66,7 +66,7 @@ pub(super) fn text(results: &[(String, Tensor)], report: &RunReport, options: Op
         }
         let _ = writeln!(
             page,
-            "{} reads of print queues, {} notifications",
+            "{} texts read from print queues, {} notifications",
             report.printed.len(),
             report.notifications.len()
         );
