@@ -78,6 +78,27 @@ fn wheel(wheels: &Environment, folder: &Path, quick: bool) -> Result<()> {
     check(for_board(&mut maturin))
 }
 
+/// Builds the wheel for this machine and installs it where nothing else is; returns that folder.
+///
+/// # Errors
+/// Set-up, the build or the installation fails.
+pub fn installed_wheel(consent: &Consent) -> Result<PathBuf> {
+    let wheels = setup::for_dist(consent)?;
+    let (built, installed) = (scratch("wheel")?, scratch("wheel-installed")?);
+    for folder in [&built, &installed] {
+        std::fs::remove_dir_all(folder)?;
+    }
+    let mut maturin = wheels.python();
+    maturin.args(["-m", "maturin", "build", "--quiet", "--compatibility", "linux", "--profile", "dev"]);
+    maturin.arg("--manifest-path").arg(root().join("bindings/python/native/Cargo.toml")).arg("--out").arg(&built);
+    check(&mut maturin)?;
+    let wheel = std::fs::read_dir(&built)?.flatten().next().context("maturin made no wheel")?.path();
+    let mut pip = wheels.python();
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]);
+    check(pip.arg("--target").arg(&installed).arg(wheel))?;
+    Ok(installed)
+}
+
 /// Headers, the udev rule, licences and the page that says what to do with it all.
 fn texts(folder: &Path) -> Result<()> {
     for header in ["c7x_compute_client.h", "c7x_runtime.h", "c7x_dlpack.h"] {

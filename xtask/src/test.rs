@@ -35,6 +35,12 @@ pub fn run(miri: bool, consent: &setup::Consent) -> Result<()> {
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests"])
         .env("OUTBOARD_BIN", &outboard);
     steps.push(timed("Python tests", &mut pytest)?);
+    let mut installed = python.python();
+    installed
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "bindings/python/tests/test_session.py"])
+        .env("PYTHONPATH", dist::installed_wheel(consent)?)
+        .env("OUTBOARD_BIN", &outboard);
+    steps.push(timed("Python wheel", &mut installed)?);
     steps.push(timed("board: build", &mut cross::build())?);
     steps.push(timed("board: tests", &mut cross::tests())?);
     steps.push(archive(consent)?);
