@@ -59,8 +59,21 @@ class Finding:
     core: int
     #: What happened and what to do.
     message: str
-    #: Everything that is known: also places and addresses.
+    #: Address of the instruction, where there is one.
+    pc: int | None = None
+    #: The function there.
+    function: str | None = None
+    #: Its source file and line, when the library has debug information.
+    file: str | None = None
+    line: int | None = None
+    #: Everything that is known.
     details: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> Finding:
+        """A finding as the program reports it."""
+        places = {key: item.get(key) for key in ("pc", "function", "file", "line")}
+        return cls(item["code"], item["core"], item["message"], **places, details=item)
 
 
 @dataclass(frozen=True)
@@ -168,11 +181,15 @@ class Library:
         seed: int | None = None,
         cores: int | None = None,
         print_all: bool = False,
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        diagnose: bool = True,
     ) -> Run:
         """Runs an operation on arrays and numbers.
 
         ``shape`` and ``dtype`` describe the result; without them it is like the first array. ``seed`` lets cores run
-        in turns, in an order that depends on it. Raises ``OperationError``: an argument is refused, or the device
+        in turns, in an order that depends on it. ``allow`` and ``deny`` are codes of findings: not reported, or errors
+        (``"all"`` denies every one); without ``diagnose``, accesses to memory are not looked at. Raises ``OperationError``: an argument is refused, or the device
         failed.
         """
         with tempfile.TemporaryDirectory() as folder:
@@ -196,9 +213,12 @@ class Library:
                 command += ["--cores", str(cores)]
             if print_all:
                 command.append("--print-all")
+            command += [f"--allow={code}" for code in allow] + [f"--deny={code}" for code in deny]
+            if not diagnose:
+                command.append("--no-diagnose")
             report = _answer(command)
             output = np.load(target)
-        findings = [Finding(item["code"], item["core"], item["message"], item) for item in report.get("findings", [])]
+        findings = [Finding.of(item) for item in report.get("findings", [])]
         text = "".join(item["text"] for item in report["printed"])
         cycles = max((core["cycles"] for core in report["cores"]), default=0)
         return Run(output, findings, text, cycles, report)

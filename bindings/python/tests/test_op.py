@@ -27,21 +27,50 @@ LIBRARIES = {
 }
 
 
+#: Operations that return a tensor of their own, and those that access elements one by one: for one core.
+ONE_CORE = {"relu", "relu_tcm", "negate", "add", "axpy", "dequantise"}
+
+
+class Sample:
+    """A sample's operations, each in a library for one core or for eight; whatever they do has no findings."""
+
+    def __init__(self, name: str, language: str, folder: Path) -> None:
+        self.source = OPS / (f"{name}.cpp" if language == "c++" else f"rust/{name}.rs")
+        self.functions = {function.split("(")[0]: function for function in LIBRARIES[name]}
+        if language == "rust":
+            self.functions.pop("relu", None)
+        self.folder = folder / f"{name}-{language[0]}"
+        self.folder.mkdir()
+        self.built: dict[bool, op.Library] = {}
+
+    def library(self, function: str) -> op.Library:
+        several = function not in ONE_CORE
+        if several not in self.built:
+            same = [text for name, text in self.functions.items() if (name not in ONE_CORE) == several]
+            schemas = [f"samples::{text} -> (Tensor)" for text in same]
+            output = self.folder / f"{'eight' if several else 'one'}.so"
+            self.built[several] = op.build(self.source, schemas=schemas, output=output, multicore=several)
+        return self.built[several]
+
+    def run(self, function: str, *arguments, **options) -> op.Run:
+        run = self.library(function).run(function, *arguments, **options)
+        assert run.findings == []
+        return run
+
+    def __getattr__(self, function: str):
+        return lambda *arguments, **options: self.run(function, *arguments, **options).output
+
+
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory):
-    """The samples, each built when it is used first: in C++ and in Rust, for eight cores."""
+    """The samples, each built when it is used first: in C++ and in Rust."""
     folder = tmp_path_factory.mktemp("libraries")
-    built: dict[tuple[str, str], op.Library] = {}
+    made: dict[tuple[str, str], Sample] = {}
 
-    def get(name: str, language: str) -> op.Library:
-        if (name, language) not in built:
-            source = OPS / (f"{name}.cpp" if language == "c++" else f"rust/{name}.rs")
-            schemas = [f"samples::{function} -> (Tensor)" for function in LIBRARIES[name]]
-            if language == "rust":
-                schemas = [schema for schema in schemas if "::relu(" not in schema]
-            output = folder / f"{name}{language[0]}.so"
-            built[name, language] = op.build(source, schemas=schemas, output=output, multicore=True)
-        return built[name, language]
+    def get(name: str, language: str) -> Sample:
+        if (name, language) not in made:
+            made[name, language] = Sample(name, language, folder)
+        return made[name, language]
 
     return get
 
@@ -298,3 +327,19 @@ def test_what_the_interface_forbids_does_not_compile(tmp_path: Path, line: str):
     with pytest.raises(op.OperationError, match="does not compile") as wrong:
         op.build(source, schemas=["ns::f(Tensor x) -> (Tensor)"], output=tmp_path / "f.so")
     assert wrong.value.code == "OB0734"
+
+
+def test_findings_are_objects_that_can_be_allowed_and_denied(tmp_path: Path):
+    schemas = ["ns::race(Tensor x) -> (Tensor)", "ns::offset_bug(Tensor x) -> (Tensor)"]
+    output = tmp_path / "wrong.so"
+    library = op.build(OPS / "findings.cpp", schemas=schemas, output=output, multicore=True)
+    x = floats(67)
+    (race,) = library.run("race", x, shape=(8,)).findings
+    assert (race.code, race.function) == ("OB0842", "_Z4raceRKN2at6TensorE") and race.pc
+    assert "of the result is written by core" in race.message
+    assert {finding.code for finding in library.run("offset_bug", x).findings} == {"OB0844", "OB0848"}
+    assert library.run("race", x, shape=(8,), allow=["OB0842"]).findings == []
+    assert library.run("race", x, shape=(8,), diagnose=False).findings == []
+    with pytest.raises(op.OperationError) as denied:
+        library.run("race", x, shape=(8,), deny=["OB0842"])
+    assert [finding["code"] for finding in denied.value.details["findings"]] == ["OB0842"]

@@ -6,6 +6,9 @@ pub(crate) const RING: u32 = 4;
 pub(crate) const COMPLETION_RING: u32 = 0x100;
 pub(crate) const RX_RING: u32 = 0x140;
 pub(crate) const TX_RING: u32 = 0x180;
+/// The heap in data memory for kernels, and its size.
+pub(crate) const DATARAM_POOL: u32 = 0x3200;
+pub(crate) const DATARAM_POOL_SIZE: u32 = 0x4000;
 /// What the firmware tells the runtime.
 pub(crate) const FIRMWARE_CONFIG: u32 = 0x630;
 /// The arguments of a dispatch.

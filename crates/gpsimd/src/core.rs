@@ -6,10 +6,11 @@ use outboard_xtensa::engine::{Cause, CoreConfig, Engine, MemoryError, Stop};
 use outboard_xtensa::isa::registers::special;
 
 use crate::bus::Bus;
+use crate::diagnose::{NOTICED, Observer, Shadow, Watch};
 use crate::fault::{DeviceFault, FaultKind, detail};
 use crate::memory::{CoreMemory, HookCounts};
 use crate::symbols::Symbols;
-use crate::target::Span;
+use crate::target::{PoolTarget, Span};
 
 /// The operands of the break that an abort executes.
 const ABORT: (u8, u8) = (1, 14);
@@ -53,6 +54,9 @@ pub(crate) struct Core {
     /// Addresses at which it reports, and how often it came there, in order.
     watched: Vec<u32>,
     pub(crate) visited: Vec<u32>,
+    pub(crate) observer: Observer,
+    /// Whether accesses are looked at.
+    diagnosed: bool,
     started: (u64, u64, HookCounts),
 }
 
@@ -69,6 +73,8 @@ impl Core {
             symbols: Arc::default(),
             watched: Vec::new(),
             visited: Vec::new(),
+            observer: Observer::default(),
+            diagnosed: false,
             started: (0, 0, HookCounts::default()),
         }
     }
@@ -92,10 +98,22 @@ impl Core {
         for address in self.watched.drain(..) {
             self.engine.remove_breakpoint(address);
         }
-        for address in &addresses {
+        for address in self.observer.hooked() {
+            self.engine.remove_breakpoint(address);
+        }
+        let symbols = Arc::clone(&self.symbols);
+        let hooked = if self.diagnosed { self.observer.listen(&symbols) } else { Vec::new() };
+        for address in addresses.iter().chain(&hooked) {
             self.engine.add_breakpoint(*address);
         }
         self.watched = addresses;
+    }
+
+    /// Has every access looked at from the next library on.
+    pub(crate) fn diagnose(&mut self, shadow: &Arc<Shadow>, target: &PoolTarget) {
+        let watch = Watch::new(shadow, target, self.index);
+        self.memory().set_watch(Some(watch));
+        self.diagnosed = true;
     }
 
     /// Prepares a call through the firmware's `dispatch` routine at `entry`.
@@ -124,7 +142,7 @@ impl Core {
             match self.engine.run(left) {
                 Stop::Fuel => return Ok(Progress::Running),
                 Stop::Simcall => return Ok(Progress::Returned(self.engine.ar(10))),
-                Stop::Breakpoint => self.visited.push(self.engine.pc()),
+                Stop::Breakpoint => self.stopped(),
                 Stop::Break { operands: ABORT } => {
                     let text = self.abort_text();
                     return Err(self.fault(FaultKind::Abort { text }));
@@ -132,6 +150,10 @@ impl Core {
                 Stop::Break { .. } => return Err(self.fault(FaultKind::Trap { what: "a debug break" })),
                 Stop::Syscall => return Err(self.fault(FaultKind::Trap { what: "a system call" })),
                 Stop::Waiting => return Err(self.fault(FaultKind::Trap { what: "a wait for an interrupt" })),
+                Stop::Fault(fault) if held_up(&fault.cause) => {
+                    let symbols = Arc::clone(&self.symbols);
+                    self.observer.noticed(&mut self.engine, self.index, &fault.backtrace, &symbols);
+                }
                 Stop::Fault(fault) => {
                     let refusal = self.memory().take_refusal();
                     let cause: Cause = fault.cause;
@@ -140,6 +162,18 @@ impl Core {
                     return Err(Box::new(DeviceFault { core: self.index, kind, backtrace }));
                 }
             }
+        }
+    }
+
+    /// At a breakpoint: a routine that a report names, or one that diagnosis listens to.
+    fn stopped(&mut self) {
+        let pc = self.engine.pc();
+        if self.watched.contains(&pc) {
+            self.visited.push(pc);
+        }
+        if self.diagnosed {
+            let symbols = Arc::clone(&self.symbols);
+            self.observer.stopped(&mut self.engine, self.index, &symbols);
         }
     }
 
@@ -173,4 +207,9 @@ impl Core {
             unpublished,
         }
     }
+}
+
+/// Whether an access was only held up to be looked at.
+fn held_up(cause: &Cause) -> bool {
+    matches!(cause, Cause::Memory(MemoryError::Device { code: NOTICED, .. }))
 }

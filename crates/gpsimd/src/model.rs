@@ -10,11 +10,12 @@ use outboard_tensor::{DType, Tensor};
 use serde_json::Value;
 
 use crate::argument::OutputSpec;
+use crate::diagnose::RegionKind;
 use crate::error::Error;
 use crate::library::{Files, Library, load_fixed, stage_library};
 use crate::queue::{Block, DmaQueues, Pattern};
 use crate::report::RunReport;
-use crate::runtime::{Runtime, tensor};
+use crate::runtime::{HostTensor, Runtime, tensor};
 use crate::sequencer::{Sequencer, Stream};
 
 /// Distance between staged libraries.
@@ -79,6 +80,13 @@ impl Runtime {
         for (address, bytes) in &given {
             self.device.pool.bus.write(*address, bytes)?;
         }
+        let host = |(name, place): (&String, &Variable)| HostTensor {
+            kind: RegionKind::Operand,
+            name: format!("variable {name}"),
+            address: place.address,
+            size: place.size,
+        };
+        self.device.tensors = variables.iter().map(host).collect();
         let queues = dma_queues(&neff, graph, &variables)?;
         let staged = self.load_libraries(&neff, &content.libraries)?;
         let stream = Stream { staged, queues, schema: Vec::new() };

@@ -1,9 +1,13 @@
 //! What a run did, and what was noticed about it.
 
+use std::fmt;
+
 use crate::bus::{Notification, Transfer};
 use crate::core::CoreReport;
+use crate::diagnose::Rule;
+use crate::symbols::Symbols;
 
-/// Something that is wrong with a kernel although it ended.
+/// Something that is wrong with a kernel although it ended, or why it did not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Finding {
@@ -13,6 +17,53 @@ pub struct Finding {
     pub core: usize,
     /// What it is.
     pub message: String,
+    /// Where: the kernel's instruction, or its call into the runtime.
+    pub pc: Option<u32>,
+    /// The function there, if names are known.
+    pub function: Option<String>,
+    /// Bytes from its start.
+    pub offset: Option<u32>,
+    /// The source file there, if the library has debug information.
+    pub file: Option<String>,
+    /// Its line.
+    pub line: Option<u32>,
+    /// The caller denied it.
+    pub error: bool,
+}
+
+impl Finding {
+    /// A finding without a place.
+    pub(crate) fn new(rule: Rule, core: usize, message: String) -> Self {
+        let code = rule.code();
+        Self { code, core, message, pc: None, function: None, offset: None, file: None, line: None, error: false }
+    }
+
+    /// The same at a place.
+    pub(crate) fn at(mut self, pc: Option<u32>, symbols: &Symbols) -> Self {
+        self.pc = pc;
+        if let Some((pc, function)) = pc.and_then(|pc| Some((pc, symbols.around(pc)?))) {
+            self.function = Some(function.name.clone());
+            self.offset = Some(pc.wrapping_sub(function.address));
+        }
+        self
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "core {}: {}", self.core, self.message)?;
+        if let Some(pc) = self.pc {
+            write!(f, " (at {pc:#010x}")?;
+            if let (Some(function), Some(offset)) = (&self.function, self.offset) {
+                write!(f, " in {function}+{offset:#x}")?;
+            }
+            if let (Some(file), Some(line)) = (&self.file, self.line) {
+                write!(f, ", {file}:{line}")?;
+            }
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
 }
 
 /// What a core printed.

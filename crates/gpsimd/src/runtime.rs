@@ -10,7 +10,9 @@ use outboard_tensor::{Shape, Tensor};
 
 use crate::abi::{ARGUMENT_BLOCK, ARGUMENTS, MAX_ARGS};
 use crate::argument::{Arg, Described, OutputSpec, block};
+use crate::diagnose::{Policy, Region, RegionKind, Rule, Rules, Shadow, Watch, of_fault};
 use crate::error::Error;
+use crate::fault::DeviceFault;
 use crate::firmware::Firmware;
 use crate::library::{Files, Library, boot_resident, install, load_fixed, stage_library, start_library};
 use crate::pool::{Call, Pool, Schedule};
@@ -23,6 +25,8 @@ use crate::target::PoolTarget;
 
 /// Alignment of tensors in HBM.
 const TENSOR_ALIGN: u64 = 64;
+/// Bytes between tensors, so that an offset that is a little wrong leads to none.
+const GUARD: u64 = 0x1_0000;
 /// The semaphore that ends an operation.
 const DONE: u8 = 1;
 /// Index of the library that a runtime loads by itself.
@@ -39,6 +43,8 @@ pub struct RuntimeOptions {
     pub print: PrintOptions,
     /// Keep transfers and the routines that are called in the report.
     pub trace: bool,
+    /// What is looked for while an operation runs.
+    pub rules: Rules,
 }
 
 /// The engine's code as a caller brings it: what is behind `nrt_set_pool_eng_ucode`.
@@ -77,7 +83,21 @@ pub(crate) struct Device {
     pub(crate) firmware: Firmware,
     pub(crate) queues: Queues,
     pub(crate) trace: bool,
+    pub(crate) rules: Rules,
+    /// What is known of shared memory, while accesses are looked at.
+    shadow: Option<Arc<Shadow>>,
+    /// The host's tensors of the operation that comes next.
+    pub(crate) tensors: Vec<HostTensor>,
     library: Option<Library>,
+}
+
+/// A tensor of the host in shared memory.
+#[derive(Debug, Clone)]
+pub(crate) struct HostTensor {
+    pub(crate) kind: RegionKind,
+    pub(crate) name: String,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
 }
 
 impl Device {
@@ -87,6 +107,15 @@ impl Device {
 
     pub(crate) fn unload(&mut self) {
         self.library = None;
+    }
+
+    /// Has every access of every core looked at.
+    fn watch(&mut self) {
+        let target = Arc::clone(&self.pool.bus.target);
+        let base = target.soc.hbm_base;
+        let shadow = Arc::new(Shadow::new((base + target.hbm.tensors, base + target.hbm.staging)));
+        self.pool.cores.iter_mut().for_each(|core| core.diagnose(&shadow, &target));
+        self.shadow = Some(shadow);
     }
 
     /// Makes a library the one that instructions refer to.
@@ -116,14 +145,47 @@ impl Device {
             (mask >> core & 1 == 1).then_some(Call { entry, function: *addresses.get(core)?, argument: 0 })
         };
         let calls: Vec<Option<Call>> = (0..self.pool.cores.len()).map(call).collect();
+        self.begin(mask);
         let outcome = self.pool.run(&calls);
         self.account(mask, schema, report);
+        let mut found = self.diagnosed(outcome.as_ref().err().map(AsRef::as_ref));
+        report.findings.append(&mut found);
+        report.findings = judged(std::mem::take(&mut report.findings), &self.rules);
         if let Err(fault) = outcome {
             // What was printed before helps to understand it.
             let _ = self.queues.consume(&self.pool.bus, &mut report.printed);
             return Err(Error::Device(fault));
         }
         Ok(())
+    }
+
+    /// Tells the diagnosis that an operation begins.
+    fn begin(&mut self, mask: u8) {
+        let Some(shadow) = &self.shadow else { return };
+        let region = |t: &HostTensor| Region::new(t.kind, t.name.clone(), t.address, t.size);
+        shadow.begin(self.tensors.iter().map(region).collect());
+        for core in &mut self.pool.cores {
+            core.observer.begin(mask.count_ones() > 1);
+            core.memory().watch().into_iter().for_each(Watch::begin);
+        }
+    }
+
+    /// What the diagnosis noticed, and what a fault says.
+    fn diagnosed(&mut self, fault: Option<&DeviceFault>) -> Vec<Finding> {
+        let mut found: Vec<Finding> = self.pool.cores.iter_mut().flat_map(|core| core.observer.take()).collect();
+        let shadow = self.shadow.as_ref();
+        match fault {
+            Some(fault) => {
+                let symbols = self.pool.cores.get(fault.core).map(|core| Arc::clone(&core.symbols)).unwrap_or_default();
+                let low = |address| Some(shadow?.find_low(address)?.name.clone());
+                found.extend(of_fault(fault, &symbols, low));
+            }
+            None => {
+                let violations = shadow.map(|shadow| shadow.unwritten()).unwrap_or_default();
+                found.extend(violations.into_iter().map(|v| Finding::new(v.rule, 0, v.message)));
+            }
+        }
+        found
     }
 
     /// Collects what the cores did and what is to be noticed.
@@ -135,15 +197,12 @@ impl Device {
             let own = target.soc.hbm_base + first + size * core.index as u64;
             let done = core.finish((own, own + size));
             if done.unpublished > 0 {
-                report.findings.push(Finding {
-                    code: "OB0820",
-                    core: core.index,
-                    message: format!(
-                        "{} bytes were stored through windows and never made visible: the wrapper must end with customop_cleanup() \
-                         (or execute memw); the result has the old bytes",
-                        done.unpublished
-                    ),
-                });
+                let message = format!(
+                    "{} bytes were stored through windows and never made visible: the wrapper must end with customop_cleanup() (or \
+                     execute memw); the result has the old bytes",
+                    done.unpublished
+                );
+                report.findings.push(Finding::new(Rule::MissingCleanup, core.index, message));
             }
             let symbols = Arc::clone(&core.symbols);
             report.findings.extend(pulls(core.index, &core.visited, &symbols, schema));
@@ -156,6 +215,18 @@ impl Device {
     }
 }
 
+/// The findings that the caller wants, each once for a place (or a core, where there is none), in an order of their own.
+fn judged(mut findings: Vec<Finding>, rules: &Rules) -> Vec<Finding> {
+    let policy = |finding: &Finding| finding.code.parse().map_or(Policy::Report, |rule| rules.policy(rule));
+    findings.retain(|finding| policy(finding) != Policy::Allow);
+    findings.iter_mut().for_each(|finding| finding.error = policy(finding) == Policy::Deny);
+    // Cores may have programs of their own, at addresses of their own: the function says what is the same place.
+    let place = |f: &Finding| (f.code, f.function.clone(), f.offset, if f.function.is_some() { None } else { f.pc });
+    findings.sort_by_cached_key(|f| (place(f), f.core, f.message.clone()));
+    findings.dedup_by(|a, b| place(a) == place(b) && (a.pc.is_some() || a.core == b.core));
+    findings
+}
+
 /// Pulls whose kind differs from what was passed.
 fn pulls(core: usize, visited: &[u32], symbols: &Symbols, schema: &[Pull]) -> Vec<Finding> {
     let pull = |pc: &u32| symbols.names_at(*pc).find_map(|name| Some((support::readable(name)?, support::pull(name)?)));
@@ -165,7 +236,7 @@ fn pulls(core: usize, visited: &[u32], symbols: &Symbols, schema: &[Pull]) -> Ve
         .map(|(index, ((name, _), passed))| {
             let what = if *passed == Pull::Tensor { "a tensor" } else { "a number" };
             let message = format!("argument {index} is {what}, and the wrapper pulls it with {name}()");
-            Finding { code: "OB0821", core, message }
+            Finding::new(Rule::PullKind, core, message)
         })
         .collect()
 }
@@ -217,7 +288,19 @@ impl Runtime {
         let staging = options.target.soc.hbm_base + options.target.hbm.staging;
         let pool = Pool::new(Arc::new(options.target), options.schedule);
         let queues = Queues::create(&pool.bus, options.print)?;
-        let device = Device { pool, firmware, queues, trace: options.trace, library: None };
+        let mut device = Device {
+            pool,
+            firmware,
+            queues,
+            trace: options.trace,
+            rules: options.rules,
+            shadow: None,
+            tensors: Vec::new(),
+            library: None,
+        };
+        if device.rules.watching() {
+            device.watch();
+        }
         Ok(Self { device, staging, state: State::Init })
     }
 
@@ -475,7 +558,7 @@ impl Op<'_> {
         let end = target.soc.hbm_base + target.hbm.staging;
         let mut place = |index: usize, bytes: u64| -> Result<u64, Error> {
             let at = next;
-            next = (next + bytes).next_multiple_of(TENSOR_ALIGN);
+            next = (next + bytes + GUARD).next_multiple_of(TENSOR_ALIGN);
             if next > end {
                 let problem = format!("{bytes:#x} bytes do not fit into the memory for tensors");
                 return Err(Error::Argument { index, problem });
@@ -484,11 +567,14 @@ impl Op<'_> {
         };
         let result_at = place(args.len(), described.bytes())?;
         let mut payloads = vec![Payload::Tensor(described.record(result_at))];
+        let tensor_at = |kind, name: &str, address, size| HostTensor { kind, name: name.to_owned(), address, size };
+        let mut tensors = vec![tensor_at(RegionKind::Result, "the result", result_at, described.bytes())];
         let mut contents = Vec::new();
         for (index, arg) in args.iter().enumerate() {
             let (description, bytes) = arg.describe(index)?;
             let at = place(index, description.bytes())?;
             payloads.push(Payload::Tensor(description.record(at)));
+            tensors.push(tensor_at(RegionKind::Operand, &format!("argument {index}"), at, description.bytes()));
             contents.push((at, bytes));
         }
         let table_at = place(args.len(), ARGUMENT_BLOCK as u64)?;
@@ -506,6 +592,7 @@ impl Op<'_> {
             }
         };
         let kind = |arg: &Arg| if matches!(arg, Arg::Tensor(_)) { Pull::Tensor } else { Pull::Number };
+        self.runtime.device.tensors = tensors;
         let context = Stream { schema: args.iter().map(kind).collect(), ..Stream::default() };
         Sequencer::new(&mut self.runtime.device, &context, report).run(&stream)?;
         if report.notifications.is_empty() {

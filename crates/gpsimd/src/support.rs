@@ -64,6 +64,24 @@ pub(crate) fn readable(linker_name: &str) -> Option<&'static str> {
     ROUTINES.iter().find(|(name, _)| *name == linker_name).map(|(_, readable)| *readable)
 }
 
+/// Whether a function is part of the runtime, or of what compilers add to every program: diagnosis looks for its caller.
+pub(crate) fn is_runtime(linker_name: &str) -> bool {
+    let copies = ["memcpy", "memmove", "memset", "memcmp", "bcmp", "puts", "putchar", "vprintf", "realloc", "memalign"];
+    readable(linker_name).is_some()
+        || copies.contains(&linker_name)
+        || ["customop_rt", "compiler_builtins"].iter().any(|name| linker_name.contains(name))
+        || ["_outboard", "customop_"].iter().any(|start| linker_name.starts_with(start))
+}
+
+/// Whether a function is the runtime's, or of the headers and crates that kernels are written with: a finding is placed in its caller.
+pub(crate) fn is_library(linker_name: &str) -> bool {
+    let nested = linker_name.strip_prefix("_ZN").unwrap_or_default().trim_start_matches(['K', 'R', 'O', 'V', 'r']);
+    is_runtime(linker_name)
+        || ["2at", "3c10", "5torch", "6neuron", "8outboard"].iter().any(|space| nested.starts_with(space))
+        || (linker_name.starts_with("_R")
+            && ["_8customop", "_4core", "_5alloc"].iter().any(|of| linker_name.contains(of)))
+}
+
 /// The kind of a pull.
 pub(crate) fn pull(linker_name: &str) -> Option<Pull> {
     match linker_name {

@@ -76,7 +76,7 @@ fn a_reduction_has_a_part_from_each_core() {
         let end = if core == 7 { x.len() } else { 700 * (core + 1) };
         assert_eq!(*part, x[700 * core..end].iter().sum::<f32>(), "core {core}");
     }
-    assert!(y.report.cores.iter().all(|core| core.hooks.windows > 0));
+    assert!(y.report.cores.iter().all(|core| core.hooks.transfers > 0));
 }
 
 #[test]

@@ -4,7 +4,9 @@
 
 mod support;
 
-use outboard_gpsimd::{Arg, Error, FaultKind, Outcome, OutputSpec, PrintOptions, Runtime, RuntimeOptions, Schedule};
+use outboard_gpsimd::{
+    Arg, Error, FaultKind, Outcome, OutputSpec, PrintOptions, Rules, RunReport, Runtime, RuntimeOptions, Schedule,
+};
 use outboard_tensor::DType;
 use support::{build, floats, ints, slices};
 
@@ -175,6 +177,23 @@ fn faults_of_the_core_say_what_it_did() {
     assert!(text.contains("is below the stack limit 0x0008c000") && text.contains("climb"), "{text}");
     let text = fault("no_memory_there", &[]);
     assert!(text.contains("there is no memory at 0x7000000000"), "{text}");
+}
+
+#[test]
+fn faults_that_diagnosis_knows_are_findings_too() {
+    for (op, args, code) in [
+        ("unsplit", vec![], "OB0846"),
+        ("climb_too_far", vec![], "OB0849"),
+        ("wrong_type", vec![Arg::from(ints(&[1, 2, 3, 4]))], "OB0850"),
+    ] {
+        let mut runtime = pool_with(RuntimeOptions { rules: Rules::all(), ..RuntimeOptions::default() });
+        let mut report = RunReport::default();
+        let spec = OutputSpec { dtype: DType::Int32, shape: vec![4] };
+        let mut library = runtime.library().unwrap();
+        library.op(op).unwrap().output(spec).run_into(&args, &mut report).unwrap_err();
+        let codes: Vec<_> = report.findings.iter().map(|finding| finding.code).collect();
+        assert!(codes.contains(&code), "{op}: {:#?}", report.findings);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use outboard_xtensa::engine::{Access, Memory, MemoryError};
 use super::WriteBuffer;
 use super::shared::{PAGE_BITS, Page, SharedError, merge};
 use crate::bus::{Bus, BusError};
+use crate::diagnose::{self, NOTICED, Watch};
 use crate::target::Span;
 
 /// Number of entries of the page table that a core keeps at hand.
@@ -117,6 +118,8 @@ pub(crate) struct CoreMemory {
     ring_head: u32,
     pub(crate) counts: HookCounts,
     refusal: Option<Refusal>,
+    /// What looks at every access, while a run is diagnosed.
+    watch: Option<Box<Watch>>,
 }
 
 impl CoreMemory {
@@ -162,6 +165,7 @@ impl CoreMemory {
             ring_head: 0,
             counts: HookCounts::default(),
             refusal: None,
+            watch: None,
             bus: Arc::clone(bus),
         };
         memory.place_windows();
@@ -213,9 +217,42 @@ impl CoreMemory {
     /// Reads bytes as the core sees them.
     pub(crate) fn peek(&mut self, address: u32, bytes: &mut [u8]) -> Result<(), MemoryError> {
         for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte = self.load8(address.wrapping_add(index as u32))?;
+            let address = address.wrapping_add(index as u32);
+            *byte = (self.load_word(address)? >> (8 * (address & 3))) as u8;
         }
         Ok(())
+    }
+
+    /// Has every access looked at from now on, or none.
+    pub(crate) fn set_watch(&mut self, watch: Option<Watch>) {
+        self.watch = watch.map(Box::new);
+    }
+
+    /// What looks at every access.
+    pub(crate) fn watch(&mut self) -> Option<&mut Watch> {
+        self.watch.as_deref_mut()
+    }
+
+    /// Looks at an access of the core.
+    #[inline]
+    fn look(&mut self, address: u32, length: u32, access: Access) -> Result<(), MemoryError> {
+        if self.watch.is_none() { Ok(()) } else { self.look_closely(address, length, access) }
+    }
+
+    #[cold]
+    fn look_closely(&mut self, address: u32, length: u32, access: Access) -> Result<(), MemoryError> {
+        let soc = self.through_window(address);
+        let Some(watch) = self.watch.as_deref_mut() else { return Ok(()) };
+        if soc.is_some_and(|soc| self.doorbells.iter().any(|(doorbell, _)| *doorbell == soc)) || watch.passes() {
+            return Ok(());
+        }
+        let kind = if access == Access::Store { diagnose::Access::Write } else { diagnose::Access::Read };
+        let held = match soc {
+            _ if self.dram_span.offset(address).is_some() => watch.local(address, length, kind),
+            Some(soc) => watch.window(soc, length, kind),
+            None => false,
+        };
+        if held { Err(MemoryError::Device { access, address, code: NOTICED }) } else { Ok(()) }
     }
 
     /// Lets everybody see this core's stores.
@@ -379,8 +416,13 @@ impl CoreMemory {
     fn overlay_for(&mut self, soc: u64, value: u32, address: u32) -> Result<Option<usize>, MemoryError> {
         let page = soc >> PAGE_BITS;
         if self.doorbells.iter().any(|(doorbell, _)| *doorbell == soc) {
+            // A doorbell that was held up has rung.
+            if self.watch.as_deref_mut().is_some_and(Watch::passes) {
+                return Ok(None);
+            }
             return match self.ring(soc, value) {
-                Ok(()) => Ok(None),
+                Ok(true) => Err(MemoryError::Device { access: Access::Store, address, code: NOTICED }),
+                Ok(false) => Ok(None),
                 Err(error) => Err(self.refuse(Refusal::Bus(error), Access::Store, address)),
             };
         }
@@ -394,8 +436,9 @@ impl CoreMemory {
         Ok(Some(overlay))
     }
 
-    /// Counts a doorbell, and carries out the transfers that both sides were rung for.
-    fn ring(&mut self, soc: u64, value: u32) -> Result<(), BusError> {
+    /// Counts a doorbell, and carries out the transfers that both sides were rung for. Says whether one of them is to be looked at.
+    fn ring(&mut self, soc: u64, value: u32) -> Result<bool, BusError> {
+        let mut held = false;
         self.counts.doorbells += 1;
         for (doorbell, pending) in &mut self.doorbells {
             if *doorbell == soc {
@@ -407,9 +450,10 @@ impl CoreMemory {
             self.ring_head = self.ring_head.wrapping_add(1);
             self.counts.transfers += 1;
             self.counts.bytes += transfer.bytes;
+            held |= self.watch.as_deref_mut().is_some_and(|watch| watch.transfer(&transfer));
             self.doorbells.iter_mut().for_each(|(_, pending)| *pending -= 1);
         }
-        Ok(())
+        Ok(held)
     }
 
     /// Starts the rings anew, as a boot does.
@@ -472,38 +516,47 @@ impl CoreMemory {
 impl Memory for CoreMemory {
     #[inline]
     fn load8(&mut self, address: u32) -> Result<u8, MemoryError> {
+        self.look(address, 1, Access::Load)?;
         Ok((self.load_word(address)? >> (8 * (address & 3))) as u8)
     }
 
     #[inline]
     fn load16(&mut self, address: u32) -> Result<u16, MemoryError> {
+        self.look(address, 2, Access::Load)?;
         Ok((self.load_word(address)? >> (8 * (address & 2))) as u16)
     }
 
     #[inline]
     fn load32(&mut self, address: u32) -> Result<u32, MemoryError> {
+        self.look(address, 4, Access::Load)?;
         self.load_word(address)
     }
 
     #[inline]
     fn store8(&mut self, address: u32, value: u8) -> Result<(), MemoryError> {
+        self.look(address, 1, Access::Store)?;
         let shift = address & 3;
         self.store_word(address, u32::from(value) << (8 * shift), 0xff << (8 * shift), 1 << shift)
     }
 
     #[inline]
     fn store16(&mut self, address: u32, value: u16) -> Result<(), MemoryError> {
+        self.look(address, 2, Access::Store)?;
         let shift = address & 2;
         self.store_word(address, u32::from(value) << (8 * shift), 0xffff << (8 * shift), 3 << shift)
     }
 
     #[inline]
     fn store32(&mut self, address: u32, value: u32) -> Result<(), MemoryError> {
+        self.look(address, 4, Access::Store)?;
         self.store_word(address, value, u32::MAX, 15)
     }
 
     #[inline]
     fn peek32(&self, address: u32) -> Option<u32> {
+        if self.watch.is_some() {
+            return None;
+        }
         let offset = self.dram_span.offset(address)?;
         self.dram.get(offset as usize / 4).map(|word| word.load(Ordering::Relaxed))
     }

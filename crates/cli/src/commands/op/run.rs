@@ -6,14 +6,15 @@ use crate::report::{self, Failure};
 use outboard_elf::Elf;
 use outboard_elf::pi::DeviceShape;
 use outboard_gpsimd::{
-    Arg, DispatchBy, Error, OutputSpec, PoolTarget, PrintOptions, RunReport, Runtime, RuntimeOptions, Schedule,
-    UcodePair,
+    Arg, DispatchBy, Error, OutputSpec, Policy, PoolTarget, PrintOptions, Rule, Rules, RunReport, Runtime,
+    RuntimeOptions, Schedule, UcodePair,
 };
 use outboard_link::pi::{UCPL_MAGIC, UcplImage};
 use outboard_neff::is_container;
 use outboard_neff::metaneff::MetaNeff;
 use outboard_tensor::{DType, Tensor};
 use outboard_ucode::cores;
+use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,10 @@ Examples:
   outboard op run sum.pi --op sum --arg x.npy --shape 8 -o parts.npy --json
   outboard op run model.neff --arg x.npy -o y.npy --stats
 
-Exit status: 1 the request is wrong, 2 the device failed (an abort names text, core, pc and callers).")]
+While the operation runs, its accesses are compared with the tensors and memory that it has; what hardware would corrupt silently is
+a finding on standard error, with core, pc and function (`outboard explain OB0842`).
+
+Exit status: 1 the request is wrong, 2 the device failed (an abort names text, core, pc and callers), 3 a denied finding.")]
 pub(crate) struct Args {
     /// The library.
     #[arg(value_name = "FILE", required = true)]
@@ -88,6 +92,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     fuel: Option<u64>,
 
+    /// Do not report this finding (OB0820, OB0840, …); several may be named.
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = rule)]
+    allow: Vec<Rule>,
+
+    /// Fail with exit status 3, and write nothing, when there is this finding; `all` names every one.
+    #[arg(long, value_name = "CODE|all", value_delimiter = ',', value_parser = rules)]
+    deny: Vec<Denied>,
+
+    /// Do not look at accesses to memory: faster, and fewer findings.
+    #[arg(long)]
+    no_diagnose: bool,
+
     /// Let every core print, not only core 0.
     #[arg(long)]
     print_all: bool,
@@ -134,6 +150,7 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
         schedule: args.seed.map_or(Schedule::Threads, Schedule::Seeded),
         print: PrintOptions { all_cores: args.print_all, ..PrintOptions::default() },
         trace: args.trace,
+        rules: policies(args),
     };
     let mut runtime = Runtime::new(options).map_err(|error| failure(&error))?;
     if let Some(fuel) = args.fuel {
@@ -142,20 +159,52 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     let mut report = RunReport::default();
     let outcome = compute(args, &files, &arguments, &mut runtime, &mut report);
     show::printed(&report);
-    let results = outcome?;
+    let results = outcome.map_err(|failure| failure.with("findings", json!(report.findings)))?;
+    let denied = report.findings.iter().any(|finding| finding.error);
     if args.output.len() > results.len() {
         let message = format!("{} output files were named, there are {} results", args.output.len(), results.len());
         return Err(Failure::usage(message, "name one -o for each result"));
     }
-    for (path, (_, tensor)) in args.output.iter().zip(&results) {
-        write(path, tensor)?;
+    if !denied {
+        for (path, (_, tensor)) in args.output.iter().zip(&results) {
+            write(path, tensor)?;
+        }
     }
     let options = show::Options { trace: args.trace, profile: args.profile, stats: args.stats };
     if args.json {
-        report::result(&show::json(&results, &report, options, &args.output))
+        report::result(&show::json(&results, &report, options, &args.output))?;
     } else {
-        report::print(&show::text(&results, &report, options))
+        report::print(&show::text(&results, &report, options))?;
     }
+    if denied { Err(Failure::judged()) } else { Ok(()) }
+}
+
+fn rule(text: &str) -> Result<Rule, String> {
+    text.parse().map_err(|error: outboard_gpsimd::UnknownRule| error.to_string())
+}
+
+/// A rule, or all of them.
+#[derive(Debug, Clone)]
+enum Denied {
+    One(Rule),
+    All,
+}
+
+fn rules(text: &str) -> Result<Denied, String> {
+    if text == "all" { Ok(Denied::All) } else { rule(text).map(Denied::One) }
+}
+
+/// What is looked for; what is allowed stays allowed when everything is denied.
+fn policies(args: &Args) -> Rules {
+    let mut rules = if args.no_diagnose { Rules::default() } else { Rules::all() };
+    for denied in &args.deny {
+        let list = match denied {
+            Denied::One(rule) => std::slice::from_ref(rule),
+            Denied::All => &Rule::ALL,
+        };
+        rules = list.iter().fold(rules, |rules, rule| rules.with(*rule, Policy::Deny));
+    }
+    args.allow.iter().fold(rules, |rules, rule| rules.with(*rule, Policy::Allow))
 }
 
 /// Runs what the files are; the results by name.

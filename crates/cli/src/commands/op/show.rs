@@ -30,7 +30,8 @@ pub(super) fn printed(report: &RunReport) {
         }
     }
     for finding in &report.findings {
-        report::say(&format!("[{}] core {}: {}", finding.code, finding.core, finding.message));
+        let kind = if finding.error { "error" } else { "finding" };
+        report::say(&format!("{kind}[{}] {finding}", finding.code));
     }
 }
 
@@ -91,7 +92,7 @@ pub(super) fn json(results: &[(String, Tensor)], report: &RunReport, options: Op
         })
     });
     let mut object = json!({
-        "status": "ok",
+        "status": if report.findings.iter().any(|finding| finding.error) { "error" } else { "ok" },
         "device": "sim",
         "outputs": outputs.collect::<Vec<_>>(),
         "dispatches": report.dispatches,
