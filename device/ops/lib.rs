@@ -4,8 +4,8 @@
 /// Ends a kernel that panics like any failed assertion.
 #[cfg(target_arch = "xtensa")]
 #[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    customop::kernel::panicked()
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    customop::kernel::panicked(info)
 }
 
 /// A row of the kernel table: which function executes an instruction.

@@ -73,7 +73,7 @@ pub(crate) fn cxx(
 
 /// What a compiler printed; an error if it failed.
 fn outcome(source: &Path, program: &str, output: Output) -> Result<String, OpError> {
-    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    let said = about_sources(&String::from_utf8_lossy(&output.stderr));
     if output.status.success() {
         return Ok(said);
     }
@@ -126,11 +126,11 @@ pub(crate) fn rust(
     }
     let said = outcome(source, "cargo", output)?;
     let archive: PathBuf = target.join(crate::TARGET).join("release/liboperation.a");
-    Ok((fs::read(&archive).map_err(wrong(&archive))?, warnings(&said)))
+    Ok((fs::read(&archive).map_err(wrong(&archive))?, said))
 }
 
-/// What was said about the operation's own code: not about target features, which are rustc's business.
-fn warnings(said: &str) -> String {
+/// What was said about the sources: not about target features, which are rustc's business.
+fn about_sources(said: &str) -> String {
     let paragraphs = said.split("\n\n").filter(|paragraph| !paragraph.contains("unstable feature specified"));
-    paragraphs.collect::<Vec<_>>().join("\n\n")
+    paragraphs.collect::<Vec<_>>().join("\n\n").trim_end().to_owned()
 }

@@ -103,8 +103,8 @@ pub enum OpError {
         declaration: String,
         /// The schema.
         schema: String,
-        /// What the linker said.
-        error: Box<LinkError>,
+        /// What the compiler or the linker said.
+        error: String,
     },
     /// The parts do not make a library.
     #[error("{0}")]
@@ -261,8 +261,10 @@ impl DeviceBuild {
                 "rs" => {
                     generated = true;
                     let path = absolute(source)?;
-                    let root = wrapper::rust(&request.schemas, &path.to_string_lossy(), request.stack);
-                    compile::rust(self, source, &root, scratch)?
+                    let operations = format!("#[path = {:?}]\nmod operations;", path.to_string_lossy());
+                    let root = wrapper::rust(&request.schemas, &operations, request.stack);
+                    compile::rust(self, source, &root, scratch)
+                        .map_err(|error| explain_rust(&request.schemas, error))?
                 }
                 "o" | "a" => (read(source)?, String::new()),
                 _ if is_cxx(source) => {
@@ -324,11 +326,25 @@ impl DeviceBuild {
 
 /// A link that fails because an operation is not there says what to define.
 fn explain_link(schemas: &[Schema], error: LinkError) -> OpError {
-    let (text, error) = (error.to_string(), Box::new(error));
+    let text = error.to_string();
     let missing = schemas.iter().find(|schema| text.contains(&format!("_Z{}{}", schema.name.len(), schema.name)));
     match missing {
-        Some(schema) => OpError::Signature { declaration: schema.cxx(), schema: schema.to_string(), error },
-        None => OpError::Link(error),
+        Some(schema) => OpError::Signature { declaration: schema.cxx(), schema: schema.to_string(), error: text },
+        None => OpError::Link(Box::new(error)),
+    }
+}
+
+/// Rust that does not compile because an operation is not there says what to define.
+fn explain_rust(schemas: &[Schema], error: OpError) -> OpError {
+    let said = match &error {
+        OpError::Compile { output, .. } => output,
+        _ => return error,
+    };
+    match wrapper::disagreeing(schemas, said) {
+        Some(schema) => {
+            OpError::Signature { declaration: schema.rust(), schema: schema.to_string(), error: said.clone() }
+        }
+        None => error,
     }
 }
 

@@ -109,12 +109,21 @@ impl Schema {
         format!("torch::Tensor {}({})", self.name, arguments.join(", "))
     }
 
+    /// The types of the arguments: `Tensor, float`.
+    #[must_use]
+    pub fn types(&self) -> String {
+        let kind = |argument: &Argument| {
+            ArgumentType::ALL.iter().find(|(_, kind)| *kind == argument.kind).map_or("", |(name, _)| name)
+        };
+        self.arguments.iter().map(kind).collect::<Vec<_>>().join(", ")
+    }
+
     /// The declaration in Rust.
     #[must_use]
     pub fn rust(&self) -> String {
         let arguments: Vec<_> =
             self.arguments.iter().map(|argument| format!("{}: {}", argument.name, argument.kind.rust())).collect();
-        format!("pub fn {}({}) -> Tensor", self.name, arguments.join(", "))
+        format!("#[custom_op] fn {}({}) -> Tensor", self.name, arguments.join(", "))
     }
 }
 
@@ -220,7 +229,7 @@ mod tests {
             assert_eq!(text.parse::<Schema>().unwrap().to_string(), text);
         }
         let named: Schema = "ns::f(Tensor x) -> (Tensor y)".parse().unwrap();
-        assert_eq!(named.rust(), "pub fn f(x: &Tensor) -> Tensor");
+        assert_eq!(named.rust(), "#[custom_op] fn f(x: &Tensor) -> Tensor");
     }
 
     #[test]

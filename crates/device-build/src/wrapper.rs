@@ -47,55 +47,33 @@ pub(crate) fn cxx(schemas: &[Schema]) -> String {
     text
 }
 
-/// The generated root of a library in Rust; `source` is the file with the operations.
-pub(crate) fn rust(schemas: &[Schema], source: &str, stack: u32) -> String {
-    let mut text = format!(
-        "#![no_std]\n\nuse customop::kernel::{{address_of, launch, routine}};\n\n#[path = {source:?}]\nmod operations;\n\n\
-         #[panic_handler]\nfn panic(_: &core::panic::PanicInfo<'_>) -> ! {{\n    customop::kernel::panicked()\n}}\n"
-    );
+/// The generated root of a library in Rust: `operations` brings the operations into a module of this name. The wrappers are
+/// written by the macros of `device/customop-macro`.
+pub(crate) fn rust(schemas: &[Schema], operations: &str, stack: u32) -> String {
+    let mut text = format!("#![no_std]\n\n{operations}\n");
     for schema in schemas {
-        let name = &schema.name;
-        let _ = write!(text, "\nextern \"C\" fn {name}_wrapper() -> i32 {{\n    routine::customop_setup(true);\n");
-        for (index, argument) in schema.arguments.iter().enumerate() {
-            let pull = match argument.kind {
-                ArgumentType::Tensor => "routine::customop_next_tensor()",
-                ArgumentType::Scalar => "routine::customop_next_scalar()",
-                ArgumentType::Float => "f64::from(routine::customop_next_float())",
-                ArgumentType::Int => "routine::customop_next_longlong()",
-            };
-            let _ = writeln!(text, "    let a{index} = {pull};");
-        }
-        let passed = schema.arguments.iter().enumerate().map(|(index, argument)| match argument.kind {
-            ArgumentType::Tensor | ArgumentType::Scalar => format!("&a{index}"),
-            ArgumentType::Float | ArgumentType::Int => format!("a{index}"),
-        });
         let _ = write!(
             text,
-            "    let result = operations::{name}({});\n    routine::customop_return_tensor(&result);\n    \
-             routine::customop_cleanup();\n    0\n}}\n\n#[unsafe(no_mangle)]\nextern \"C\" fn {name}_stack_switch() -> i32 {{\n    \
-             launch({name}_wrapper, {stack})\n}}\n",
-            passed.collect::<Vec<_>>().join(", ")
+            "\nconst _: () = assert!(operations::{}::OPERATION.agrees({:?}, {:?}), {DISAGREES:?});\n",
+            schema.name,
+            schema.to_string(),
+            schema.types()
         );
     }
-    let _ = write!(
-        text,
-        "\n#[unsafe(export_name = \"_Z12get_func_cntv\")]\nextern \"C\" fn get_func_cnt() -> i32 {{\n    {}\n}}\n\n\
-         #[unsafe(export_name = \"_Z13get_func_namei\")]\nextern \"C\" fn get_func_name(index: i32) -> *const u8 {{\n    \
-         let name = match index {{\n",
-        schemas.len()
-    );
-    for (index, schema) in schemas.iter().enumerate() {
-        let _ = writeln!(text, "        {index} => c\"{}\",", schema.name);
-    }
-    text.push_str(
-        "        _ => c\"error\",\n    };\n    name.as_ptr().cast()\n}\n\n\
-         #[unsafe(export_name = \"_Z12get_func_ptri\")]\nextern \"C\" fn get_func_ptr(index: i32) -> u32 {\n    match index {\n",
-    );
-    for (index, schema) in schemas.iter().enumerate() {
-        let _ = writeln!(text, "        {index} => address_of({}),", launcher(schema));
-    }
-    text.push_str("        _ => 0,\n    }\n}\n");
+    let paths: Vec<_> = schemas.iter().map(|schema| format!("operations::{}", schema.name)).collect();
+    let _ = write!(text, "\ncustomop::library!(stack = {stack}; {});\n", paths.join(", "));
     text
+}
+
+/// What the compiler says of an operation whose function is not that of its schema.
+const DISAGREES: &str = "the function is not what the schema promises";
+
+/// The schema whose operation the sources do not have, or have otherwise, by what the compiler said.
+pub(crate) fn disagreeing<'a>(schemas: &'a [Schema], said: &str) -> Option<&'a Schema> {
+    schemas.iter().find(|schema| {
+        said.contains(&format!("find `{}` in `operations`", schema.name))
+            || said.contains(DISAGREES) && said.contains(&format!("operations::{}::OPERATION", schema.name))
+    })
 }
 
 #[cfg(test)]
@@ -129,9 +107,21 @@ mod tests {
     }
 
     #[test]
-    fn the_rust_root_passes_tensors_by_reference_and_numbers_by_value() {
-        let text = rust(&schemas(), "/a b/op.rs", 20_000);
-        assert!(text.contains("operations::f(&a0, &a1, a2, a3)") && text.contains("#[path = \"/a b/op.rs\"]"));
-        assert!(text.contains("launch(f_wrapper, 20000)") && text.contains("1 => address_of(g_stack_switch)"));
+    fn the_rust_root_holds_each_operation_against_its_schema_and_makes_the_library() {
+        let text = rust(&schemas(), "#[path = \"/a b/op.rs\"]\nmod operations;", 20_000);
+        let schema = "\"ns::f(Tensor x, Scalar s, float a, int n) -> (Tensor)\", \"Tensor, Scalar, float, int\"";
+        assert!(text.contains(&format!("operations::f::OPERATION.agrees({schema})")), "{text}");
+        assert!(text.contains("operations::g::OPERATION.agrees(\"ns::g() -> (Tensor)\", \"\")"));
+        assert!(text.contains("customop::library!(stack = 20000; operations::f, operations::g);"));
+    }
+
+    #[test]
+    fn what_the_compiler_says_of_a_missing_operation_names_its_schema() {
+        let schemas = schemas();
+        let missing = "error[E0433]: cannot find `g` in `operations`";
+        assert_eq!(disagreeing(&schemas, missing).unwrap().name, "g");
+        let other = format!("{DISAGREES}\n operations::f::OPERATION.agrees");
+        assert_eq!(disagreeing(&schemas, &other).unwrap().name, "f");
+        assert!(disagreeing(&schemas, "error: expected `;`").is_none());
     }
 }

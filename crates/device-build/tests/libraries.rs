@@ -169,7 +169,7 @@ fn libraries_in_rust_that_are_built_at_the_same_time_keep_their_own_code() {
     let built = |name: &str| {
         let scratch = tempfile::tempdir().unwrap();
         let text = format!(
-            "use customop::{{abi::Tensor, dtype::ScalarType}};\npub fn {name}(x: &Tensor) -> Tensor {{\n    \
+            "use customop::prelude::*;\n#[custom_op]\nfn {name}(x: &Tensor) -> Tensor {{\n    \
              let (sizes, rank) = x.sizes();\n    Tensor::empty(&sizes[..rank], ScalarType::Float)\n}}\n"
         );
         let source = scratch.path().join("op.rs");
@@ -185,6 +185,64 @@ fn libraries_in_rust_that_are_built_at_the_same_time_keep_their_own_code() {
             assert_eq!(thread.join().unwrap(), [name]);
         }
     });
+}
+
+const EVERY: &str = "\
+#![forbid(unsafe_code)]
+use customop::prelude::*;
+
+#[custom_op(schema = \"ns::every(Tensor x, Tensor y, Scalar s, Scalar t, float a, float b, int n, int m) -> (Tensor)\")]
+fn sum(x: &Tensor, y: &Tensor, s: &Scalar, t: Scalar, a: f64, b: f32, n: i64, m: i32) -> Tensor {
+    assert!(x.numel() == y.numel());
+    let z = Tensor::empty(&[1], ScalarType::Float);
+    let mut values = [0.0_f32; 2];
+    x.read_into(&mut values[..1], 0);
+    y.read_into(&mut values[1..], 0);
+    let numbers = s.to_f64() + t.to_f64() + a + f64::from(b) + n as f64 + f64::from(m);
+    z.write_from(&mut [values[0] + values[1] + numbers as f32], 0);
+    z
+}
+";
+
+#[test]
+fn a_rust_function_with_the_attribute_gets_its_arguments_in_the_order_of_the_schema() {
+    let scratch = tempfile::tempdir().unwrap();
+    let source = scratch.path().join("every.rs");
+    fs::write(&source, EVERY).unwrap();
+    let schemas = ["ns::every(Tensor x, Tensor y, Scalar s, Scalar t, float a, float b, int n, int m) -> (Tensor)"];
+    let library = build(&request(&schemas, &source, scratch.path())).unwrap();
+    assert!(library.warnings.is_empty(), "{:?}", library.warnings);
+    let mut runtime = runtime(&library, 1);
+    let mut call = |count: usize, m: i64| {
+        let (x, y) = (floats(&vec![1.0; count]), floats(&[2.0]));
+        let numbers = [Arg::Int(10), Arg::Float(0.5), Arg::Float(0.25), Arg::Float(-4.0), Arg::Int(100), Arg::Int(m)];
+        runtime
+            .library()
+            .unwrap()
+            .op("every")
+            .unwrap()
+            .call(&[&[x, y][..], &numbers].concat())
+            .map_err(|e| e.to_string())
+    };
+    assert_eq!(values(&call(1, -1000).unwrap())[0], 3.0 + 10.5 + 0.25 - 4.0 + 100.0 - 1000.0);
+    let wide = call(1, 1 << 31).unwrap_err();
+    assert!(wide.contains("does not fit into the 32 bits"), "{wide}");
+    // What was asserted, and where.
+    let other = call(2, 0).unwrap_err();
+    assert!(other.contains("every.rs:6: assertion failed: x.numel() == y.numel()"), "{other}");
+}
+
+#[test]
+fn the_operation_in_rust_of_the_reference_page_builds_and_runs() {
+    let scratch = tempfile::tempdir().unwrap();
+    let page = include_str!("../../../docs/reference/custom-ops.md");
+    let source = scratch.path().join("scale.rs");
+    fs::write(&source, page.split("```rust\n").nth(1).unwrap().split("```").next().unwrap()).unwrap();
+    let schemas = ["my_ops::scale(Tensor x, float factor) -> (Tensor)"];
+    let library = build(&OpRequest { multicore: true, ..request(&schemas, &source, scratch.path()) }).unwrap();
+    let x = numbers(9001);
+    let y = runtime(&library, 8).library().unwrap().op("scale").unwrap().call(&[floats(&x), Arg::Float(2.5)]).unwrap();
+    assert!(values(&y) == x.iter().map(|value| value * 2.5).collect::<Vec<_>>());
 }
 
 const DEEP: &str = "\
@@ -223,6 +281,13 @@ fn what_is_wrong_with_a_request_or_a_source_is_said() {
     let variable = file("e.cpp", "#include <cstdarg>\n");
     let unknown = file("b.cpp", "int f(int x) { return y; }\n");
     let rust = file("c.rs", "");
+    let plain = file("e.rs", "use customop::prelude::*;\npub fn f(x: &Tensor) -> Tensor {\n    *x\n}\n");
+    let takes = |name: &str, attribute: &str, argument: &str| {
+        file(name, &format!("use customop::prelude::*;\n{attribute}\nfn f({argument}) -> Tensor {{\n    *x\n}}\n"))
+    };
+    let typed = takes("g.rs", "#[custom_op]", "x: &Tensor, _a: f64");
+    let spaced = takes("h.rs", "#[custom_op(schema = \"other::f(Tensor x) -> (Tensor)\")]", "x: &Tensor");
+    let unsupported = takes("i.rs", "#[custom_op]", "x: &Tensor, _a: &[f64]");
     let text = file("d.txt", "");
     let f = ["ns::f(Tensor x) -> (Tensor)"];
     let base = |source: &Path| request(&f, source, scratch.path());
@@ -232,6 +297,10 @@ fn what_is_wrong_with_a_request_or_a_source_is_said() {
         (base(&cxx), "OB0735", "torch::Tensor f(const torch::Tensor& x)"),
         (base(&unknown), "OB0734", "undeclared identifier 'y'"),
         (base(&variable), "OB0734", "use a template with a parameter pack instead of va_list"),
+        (base(&plain), "OB0735", "#[custom_op] fn f(x: &Tensor) -> Tensor"),
+        (base(&typed), "OB0735", "#[custom_op] fn f(x: &Tensor) -> Tensor"),
+        (base(&spaced), "OB0735", "the schema `ns::f(Tensor x) -> (Tensor)` promises"),
+        (base(&unsupported), "OB0734", "an operation takes &Tensor, &Scalar"),
         (base(&text), "OB0732", "`.txt` is no source"),
         (base(&scratch.path().join("none.cpp")), "OB0732", "No such file"),
         (OpRequest { stack: 0, ..base(&cxx) }, "OB0732", "a stack of 0 bytes"),

@@ -155,7 +155,7 @@ fn assertions_name_file_and_line_core_pc_and_callers() {
         ("huge_tensor", vec![], "NeuronAllocator.cpp:"),
         ("climb_huge", vec![], "stack_switch.cpp: STACK_SIZE <= MAX_STACK_SIZE"),
         ("divide", vec![], "abort() called"),
-        ("panics", vec![], "abort() called"),
+        ("panics", vec![], "ops/probe.rs:"),
     ] {
         let text = fault(op, &args);
         assert!(text.contains(&format!(": abort: {place}")), "{op}: {text}");

@@ -1,11 +1,7 @@
 //! What a kernel written in Rust uses: the runtime's routines, and tensors as it sees them.
 //!
-//! A kernel brings the three functions that name what it exports, and one wrapper for each operation:
-//!
-//! ```ignore
-//! #[unsafe(export_name = "_Z12get_func_cntv")]
-//! extern "C" fn get_func_cnt() -> i32 { 1 }
-//! ```
+//! Wrappers and the three functions that name what a library has are written by [`macro@crate::custom_op`] and
+//! [`crate::library!`]; the operations `relu`, `add` and `sum` of `device/ops` show them written by hand.
 
 use crate::abi::{Scalar, StorageImpl, Tensor, TensorImpl, TranslationContext};
 use crate::dtype::ScalarType;
@@ -107,6 +103,8 @@ pub mod routine {
         pub safe fn malloc(size: u32) -> *mut u8;
         /// Gives it back.
         pub safe fn free(place: *mut u8);
+        /// Stops the core with a text.
+        pub fn _outboard_trap(text: *const u8, length: u32) -> !;
         /// Ends the program.
         pub safe fn abort() -> !;
     }
@@ -247,7 +245,54 @@ impl<T> Drop for Tcm<T> {
     }
 }
 
-/// What a panicking kernel does: it ends like any failed assertion.
-pub fn panicked() -> ! {
-    routine::abort()
+/// Ends the operation with a text, which the host shows with core, place and callers.
+#[cold]
+pub fn fail(text: &str) -> ! {
+    // SAFETY: the routine only reads the text, and does not return.
+    unsafe { routine::_outboard_trap(text.as_ptr(), text.len() as u32) }
+}
+
+/// Bytes of a panic's text.
+const PANIC_TEXT: usize = 200;
+
+/// A text of which what does not fit is left out.
+struct Text {
+    bytes: [u8; PANIC_TEXT],
+    length: usize,
+}
+
+impl Text {
+    fn push(&mut self, text: &[u8]) {
+        for (place, byte) in self.bytes.iter_mut().skip(self.length).zip(text) {
+            *place = *byte;
+            self.length += 1;
+        }
+    }
+
+    fn push_number(&mut self, number: u32) {
+        let mut scale = 1;
+        while number / scale >= 10 {
+            scale *= 10;
+        }
+        while scale > 0 {
+            self.push(&[b'0' + (number / scale % 10) as u8]);
+            scale /= 10;
+        }
+    }
+}
+
+/// What a panicking kernel does: it ends like any failed assertion, with file, line and what was asserted. Messages that need
+/// formatting are left out: it would cost a quarter of a resident library's code.
+pub fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
+    let mut text = Text { bytes: [0; PANIC_TEXT], length: 0 };
+    if let Some(place) = info.location() {
+        text.push(place.file().as_bytes());
+        text.push(b":");
+        text.push_number(place.line());
+        text.push(b": ");
+    }
+    text.push(info.message().as_str().unwrap_or("panic").as_bytes());
+    let (bytes, _) = text.bytes.split_at(text.length);
+    // SAFETY: the routine only reads the text, and does not return.
+    unsafe { routine::_outboard_trap(bytes.as_ptr(), bytes.len() as u32) }
 }

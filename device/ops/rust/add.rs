@@ -1,8 +1,6 @@
 //! x + y, and a·x + n·y, with both operands in data memory block by block.
 
-use customop::abi::Tensor;
-use customop::dtype::ScalarType;
-use customop::kernel::{Tcm, routine};
+use customop::prelude::*;
 
 /// Elements of a block.
 const BLOCK: u32 = 1024;
@@ -32,11 +30,13 @@ fn zip(x: &Tensor, y: &Tensor, f: impl Fn(f32, f32) -> f32) -> Tensor {
 }
 
 /// x + y.
+#[custom_op]
 pub fn add(x: &Tensor, y: &Tensor) -> Tensor {
     zip(x, y, |x, y| x + y)
 }
 
 /// a·x + n·y.
+#[custom_op]
 pub fn axpy(x: &Tensor, y: &Tensor, a: f64, n: i64) -> Tensor {
     let (a, n) = (a as f32, n as f32);
     zip(x, y, |x, y| a * x + n * y)

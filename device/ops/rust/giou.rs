@@ -1,7 +1,6 @@
 //! Generalised intersection over union of pairs of boxes (x1, y1, x2, y2), shared out over the cores.
 
-use customop::abi::Tensor;
-use customop::kernel::{Tcm, routine, share};
+use customop::prelude::*;
 
 /// Pairs of a block.
 const PAIRS: u32 = 256;
@@ -24,6 +23,7 @@ fn of_boxes(a: &[f32; 4], b: &[f32; 4]) -> f32 {
 }
 
 /// Both tensors end in a dimension of 4; the result has all dimensions but that.
+#[custom_op]
 pub fn giou(boxes: &Tensor, others: &Tensor) -> Tensor {
     let (sizes, rank) = boxes.sizes();
     if (sizes, rank) != others.sizes() || sizes[rank - 1] != 4 {

@@ -1,12 +1,12 @@
 //! The product of two matrices: every core computes every eighth row, one row of each matrix in data memory at a time.
 
-use customop::abi::Tensor;
-use customop::kernel::{Tcm, routine};
+use customop::prelude::*;
 
 /// Columns of the result, and of the left matrix, that fit into data memory at a time.
 const COLUMNS: u32 = 1024;
 
 /// x has m rows of k elements, y k rows of n; k is at most 1024.
+#[custom_op]
 pub fn matmul(x: &Tensor, y: &Tensor) -> Tensor {
     let (([m, k, ..], 2), ([rows, n, ..], 2)) = (x.sizes(), y.sizes()) else { routine::abort() };
     if k != rows || k > COLUMNS {

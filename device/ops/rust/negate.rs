@@ -1,8 +1,6 @@
 //! The negative of each element: floats on one core, 32-bit integers on all of them.
 
-use customop::abi::Tensor;
-use customop::dtype::ScalarType;
-use customop::kernel::{Tcm, routine, share};
+use customop::prelude::*;
 
 /// Elements of a block.
 const BLOCK: u32 = 512;
@@ -23,6 +21,7 @@ fn map<T: Copy>(x: &Tensor, y: &Tensor, (first, end): (u32, u32), f: impl Fn(T) 
 }
 
 /// Floats of any shape.
+#[custom_op]
 pub fn negate(x: &Tensor) -> Tensor {
     let (sizes, rank) = x.sizes();
     let y = Tensor::empty(&sizes[..rank], ScalarType::Float);
@@ -31,6 +30,7 @@ pub fn negate(x: &Tensor) -> Tensor {
 }
 
 /// 32-bit integers of any shape on all cores; the smallest one stays what it is.
+#[custom_op]
 pub fn negate_int(x: &Tensor) -> Tensor {
     let y = routine::get_dst_tensor();
     map(x, &y, share(x.numel()), i32::wrapping_neg);

@@ -1,14 +1,13 @@
 //! Floats as 8-bit integers and back.
 
-use customop::abi::Tensor;
-use customop::dtype::ScalarType;
-use customop::kernel::{Tcm, routine};
+use customop::prelude::*;
 use customop::math::rintf;
 
 /// Elements of a block.
 const BLOCK: u32 = 1024;
 
 /// round(x / scale) + zero, ties to even, between -128 and 127; the result is int8.
+#[custom_op]
 pub fn quantise(x: &Tensor, scale: f64, zero: i64) -> Tensor {
     let q = routine::get_dst_tensor();
     if scale <= 0.0 || q.scalar_type() != ScalarType::Char as u32 {
@@ -33,6 +32,7 @@ pub fn quantise(x: &Tensor, scale: f64, zero: i64) -> Tensor {
 }
 
 /// (q - zero) * scale.
+#[custom_op]
 pub fn dequantise(q: &Tensor, scale: f64, zero: i64) -> Tensor {
     let (sizes, rank) = q.sizes();
     let x = Tensor::empty(&sizes[..rank], ScalarType::Float);

@@ -1,8 +1,6 @@
 //! relu in two ways: on one core, and on all of them. Built by `outboard op build`, which writes the rest.
 
-use customop::abi::Tensor;
-use customop::dtype::ScalarType;
-use customop::kernel::{Tcm, routine};
+use customop::prelude::*;
 
 /// Elements of a block.
 const BLOCK: u32 = 1024;
@@ -23,6 +21,7 @@ fn blocks(x: &Tensor, y: &Tensor, first: u32, count: u32) {
 }
 
 /// On one core; the result is the operation's own, and is copied when it ends.
+#[custom_op]
 pub fn relu_tcm(x: &Tensor) -> Tensor {
     let (sizes, rank) = x.sizes();
     let y = Tensor::empty(&sizes[..rank], ScalarType::Float);
@@ -31,6 +30,7 @@ pub fn relu_tcm(x: &Tensor) -> Tensor {
 }
 
 /// On all cores: each has its share of the elements, the last one what is left over.
+#[custom_op]
 pub fn relu_multicore(x: &Tensor) -> Tensor {
     let y = routine::get_dst_tensor();
     let (core, cores) = (routine::get_cpu_id(), routine::get_cpu_count());

@@ -1,13 +1,13 @@
 //! softmax along the last dimension: the rows are shared out over the cores.
 
-use customop::abi::Tensor;
-use customop::kernel::{Tcm, routine};
+use customop::prelude::*;
 use customop::math::expf;
 
 /// Longest row.
 const LONGEST: u32 = 2048;
 
 /// exp(x - max) / sum(exp(x - max)) of each row; rows have at most 2048 elements.
+#[custom_op]
 pub fn softmax(x: &Tensor) -> Tensor {
     let y = routine::get_dst_tensor();
     let (sizes, rank) = x.sizes();

@@ -1,8 +1,7 @@
 //! The k largest elements over eight cores. Cores cannot wait for each other, so there are two operations: each core finds the
 //! largest of its share, then one merges what they found.
 
-use customop::abi::Tensor;
-use customop::kernel::{Tcm, routine, share};
+use customop::prelude::*;
 
 /// Most elements that can be asked for.
 const MOST: usize = 128;
@@ -44,6 +43,7 @@ fn checked(k: i64) -> usize {
 }
 
 /// Row `core` of the result: k values and k places of this core's share; places are floats, and -1 where there is no element.
+#[custom_op]
 pub fn topk_parts(x: &Tensor, k: i64) -> Tensor {
     let k = checked(k);
     if x.numel() >= 1 << 24 {
@@ -72,6 +72,7 @@ pub fn topk_parts(x: &Tensor, k: i64) -> Tensor {
 }
 
 /// The k best of the parts: values, then places. Core 0 does it all and writes it.
+#[custom_op]
 pub fn topk_merge(parts: &Tensor, k: i64) -> Tensor {
     let k = checked(k);
     let result = routine::get_dst_tensor();
