@@ -32,7 +32,7 @@ const OPTIONS: [&str; 13] = [
     "-std=c++14",
     "-nostdinc++",
     "-Os",
-    "-g",
+    "-gline-tables-only",
     "-Wall",
     "-ffunction-sections",
     "-fdata-sections",
@@ -111,7 +111,7 @@ pub(crate) fn rust(
     fs::write(&manifest_file, manifest).map_err(wrong(&manifest_file))?;
     let target = build.target().join("operations");
     let mut cargo = build.device_cargo(&package, &target);
-    cargo.args(["--lib", "--", "-Ctarget-feature=+fp"]);
+    cargo.args(["--lib", "--", "-Ctarget-feature=+fp", "-Cdebuginfo=line-tables-only"]);
     let output = cargo.output().map_err(|error| OpError::Missing {
         program: "cargo".to_owned(),
         install: "curl https://sh.rustup.rs | sh, then rustup component add rust-src",

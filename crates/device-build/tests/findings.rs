@@ -57,12 +57,26 @@ fn findings(library: &OpLibrary, op: &str, count: usize) -> Vec<Finding> {
     run(&mut pool(library, Rules::all(), Schedule::Seeded(3)), op, &[floats(count)]).1
 }
 
+/// Whether the line of a finding is one of the operation's own.
+fn line_is_in(finding: &Finding, op: &str) -> bool {
+    let source = std::fs::read_to_string(DeviceBuild::default().sources().join("ops/findings.cpp")).unwrap();
+    let first = source.lines().position(|line| line.contains(&format!(" {op}(const torch::Tensor"))).unwrap();
+    let length = source.lines().skip(first).position(|line| line == "}").unwrap();
+    let line = finding.line.unwrap_or(0) as usize;
+    let file = finding.file.as_deref().unwrap_or_default();
+    file.ends_with("ops/findings.cpp") && (first + 1..=first + 1 + length).contains(&line)
+}
+
 /// Its one finding, which must be at a place in the operation itself.
 fn one(library: &OpLibrary, op: &str, count: usize) -> Finding {
     let found = findings(library, op, count);
     let [finding] = &found[..] else { panic!("{op}: {found:#?}") };
     let function = finding.function.as_deref().unwrap_or_default();
     assert!(function.contains(op) && finding.pc.is_some() && finding.offset.is_some(), "{op}: {finding:?}");
+    // A result that is returned is the wrapper's, whose lines nobody wrote.
+    if !function.contains("wrapper") {
+        assert!(line_is_in(finding, op), "{op}: {finding}");
+    }
     finding.clone()
 }
 
@@ -139,7 +153,8 @@ fn faults_are_explained() {
     ] {
         let mut runtime = pool(&OTHERS, Rules::all(), Schedule::Seeded(3));
         let (result, found) = run(&mut runtime, op, &[floats(8)]);
-        assert!(matches!(result, Err(Error::Device(_))), "{op}: {result:?}");
+        let Err(Error::Device(fault)) = result else { panic!("{op}: {result:?}") };
+        assert!(fault.to_string().contains("ops/findings.cpp:"), "callers have lines: {fault}");
         let [finding] = &found[..] else { panic!("{op}: {found:#?}") };
         assert!(finding.code == code && finding.message.contains(words), "{op}: {finding}");
     }

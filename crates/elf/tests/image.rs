@@ -84,6 +84,7 @@ fn a_library_stays_in_the_window_of_its_core() {
         chunks: vec![chunk(".text", address, 0x100)],
         bss: Bss { address: address + 0x100, size: bss, align: 64 },
         comment: String::new(),
+        debug: Vec::new(),
         symbols: Vec::new(),
     };
     for core in 0..8 {

@@ -41,13 +41,19 @@ pub struct Place {
     pub pc: u32,
     /// The function there, if names are known.
     pub function: Option<String>,
+    /// The source file and line there, if the library has debug information.
+    pub line: Option<(String, u32)>,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.function {
-            Some(function) => write!(f, "{:#010x} {function}", self.pc),
-            None => write!(f, "{:#010x}", self.pc),
+        write!(f, "{:#010x}", self.pc)?;
+        if let Some(function) = &self.function {
+            write!(f, " {function}")?;
+        }
+        match &self.line {
+            Some((file, line)) => write!(f, " ({file}:{line})"),
+            None => Ok(()),
         }
     }
 }
@@ -87,7 +93,8 @@ impl DeviceFault {
         let place = |(index, frame): (usize, &Frame)| {
             // A return address lies behind its call, which may end a function.
             let looked_up = if index == 0 { frame.pc } else { frame.pc.wrapping_sub(1) };
-            Place { pc: frame.pc, function: symbols.around(looked_up).map(|function| function.name.clone()) }
+            let function = symbols.around(looked_up).map(|function| function.name.clone());
+            Place { pc: frame.pc, function, line: symbols.line(looked_up) }
         };
         frames.iter().enumerate().map(place).collect()
     }

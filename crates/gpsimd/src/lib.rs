@@ -21,6 +21,7 @@ mod error;
 mod fault;
 mod firmware;
 mod library;
+mod lines;
 mod memory;
 mod model;
 mod pool;

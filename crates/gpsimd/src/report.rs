@@ -45,6 +45,9 @@ impl Finding {
             self.function = Some(function.name.clone());
             self.offset = Some(pc.wrapping_sub(function.address));
         }
+        if let Some((file, line)) = pc.and_then(|pc| symbols.line(pc)) {
+            (self.file, self.line) = (Some(file), Some(line));
+        }
         self
     }
 }

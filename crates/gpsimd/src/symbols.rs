@@ -2,6 +2,8 @@
 
 use outboard_elf::{Elf, StringTable, SymbolTable, sht, stt};
 
+use crate::lines::Lines;
+
 /// Longest name that is kept.
 const LONGEST: u64 = 4096;
 
@@ -13,9 +15,9 @@ pub(crate) struct Function {
     pub(crate) name: String,
 }
 
-/// The functions of an image in the order of their addresses.
+/// The functions of an image in the order of their addresses, and its source lines.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Symbols(Vec<Function>);
+pub(crate) struct Symbols(Vec<Function>, Lines);
 
 impl Symbols {
     /// The functions of a file; `moved` turns a link address into where it is now. A stripped file has none.
@@ -38,7 +40,7 @@ impl Symbols {
             }
         }
         list.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
-        Self(list)
+        Self(list, Lines::of(elf, moved))
     }
 
     /// The function at or around an address.
@@ -58,6 +60,11 @@ impl Symbols {
     /// The function with a name.
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
         self.0.iter().find(|function| function.name == name).map(|function| function.address)
+    }
+
+    /// The source file and line of an instruction, if the image has debug information.
+    pub(crate) fn line(&self, address: u32) -> Option<(String, u32)> {
+        self.1.find(address)
     }
 
     /// All functions.

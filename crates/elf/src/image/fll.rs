@@ -25,6 +25,7 @@ const START: u32 = 0x94;
 ///     chunks: vec![text],
 ///     bss: Bss { address: 0x8420_0040, size: 256, align: 64 },
 ///     comment: String::new(),
+///     debug: Vec::new(),
 ///     symbols: Vec::new(),
 /// };
 /// let file = image.build()?;
@@ -45,6 +46,8 @@ pub struct FllImage {
     pub bss: Bss,
     /// Who built the library; empty for no such section.
     pub comment: String,
+    /// Debug information: names of sections (`.debug_*`) and their contents.
+    pub debug: Vec<(String, Vec<u8>)>,
     /// Symbols; empty for a stripped library.
     pub symbols: Vec<ImageSymbol>,
 }
@@ -95,6 +98,7 @@ impl FllImage {
             next += comment.size;
             sections.push(comment);
         }
+        next = file.debug(&self.debug, &mut sections, next)?;
         next = file.symbols(&self.symbols, &mut sections, next)?;
         let load = |offset, address, filesz, memsz, flags| Program {
             kind: pt::LOAD,

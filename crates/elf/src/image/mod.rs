@@ -165,6 +165,22 @@ impl File {
         self.put(offset, &bytes)
     }
 
+    /// Writes sections of debug information behind `next`; returns the offset behind them.
+    fn debug(
+        &mut self,
+        debug: &[(String, Vec<u8>)],
+        sections: &mut Vec<Section>,
+        mut next: u32,
+    ) -> Result<u32, ImageError> {
+        for (name, bytes) in debug {
+            let size = size_of(bytes)?;
+            self.put(next, bytes)?;
+            sections.push(Section::progbits(name, 0, 0, next, size, 1));
+            next = next.checked_add(size).ok_or_else(|| too_large(next.into()))?;
+        }
+        Ok(next)
+    }
+
     /// Writes a symbol table and its names behind `next`, if there are symbols; returns the offset behind them. Symbols are
     /// numbers (`SHN_ABS`): their addresses are final.
     fn symbols(&mut self, symbols: &[ImageSymbol], sections: &mut Vec<Section>, next: u32) -> Result<u32, ImageError> {

@@ -77,6 +77,8 @@ pub struct PiImage {
     pub relocations: Vec<[u32; 3]>,
     /// Who built the image; empty for no such section.
     pub comment: String,
+    /// Debug information: names of sections (`.debug_*`) and their contents.
+    pub debug: Vec<(String, Vec<u8>)>,
     /// Functions that tools should know by name.
     pub properties: Vec<Property>,
     /// Symbols; empty for a stripped image.
@@ -100,6 +102,7 @@ impl Default for PiImage {
             bss: Bss { address: 0x0200_0000, size: 0, align: 4 },
             relocations: Vec::new(),
             comment: String::new(),
+            debug: Vec::new(),
             properties: Vec::new(),
             symbols: Vec::new(),
             empty_sections: Vec::new(),
@@ -249,6 +252,7 @@ impl PiImage {
         let at = layout.scratch + RELA;
         let rela = Section::progbits(".rela.got", ALLOC, SCRATCH + RELA, at, layout.rela_size, 4);
         list.push(Section { kind: sht::RELA, entsize: 12, ..rela });
+        next = file.debug(&self.debug, &mut list, next)?;
         next = file.symbols(&self.symbols, &mut list, next)?;
         Ok((list, next))
     }

@@ -65,6 +65,9 @@ impl Tcm {
             return Some(Violation { rule: Rule::Freed, message });
         }
         if offset + length > block.size {
+            if access == Access::Write {
+                block.written.iter_mut().skip(offset as usize).for_each(|written| *written = true);
+            }
             return Some(self.outside(address, length));
         }
         let bytes = block.written.get_mut(offset as usize..(offset + length) as usize).unwrap_or_default();

@@ -19,6 +19,7 @@
 //! ```
 
 mod collect;
+mod debug;
 mod error;
 mod image;
 mod input;
@@ -36,6 +37,7 @@ mod verify;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub use debug::DebugSection;
 pub use error::{BuildError, BuildErrors, LARGEST, Location, SymbolSize, UndefinedSymbol};
 pub use input::Inputs;
 pub use layout::{Layout, LayoutSymbol, Order, OutputSection, Region, Value};
@@ -123,6 +125,8 @@ pub struct Linked {
     pub pools: usize,
     /// What is code and what is literals; only when asked for.
     pub properties: Option<Vec<Property>>,
+    /// Debug information of the objects, joined.
+    pub debug: Vec<DebugSection>,
     names: Vec<String>,
 }
 
@@ -175,6 +179,7 @@ pub fn link(inputs: Inputs<'_>, layout: &Layout, options: &Options) -> Result<Li
     }
     literals.trim(&mut program);
     let placement = place::place(&program, layout, ordered)?;
+    let debug = debug::sections(&program, &placement);
     let relocated = relocate::relocate(&program, &literals, &placement)?;
     verify::verify(&program, &placement, &relocated)?;
     let properties = properties.map(|read| properties::place(&program, &placement, &literals, read));
@@ -188,6 +193,7 @@ pub fn link(inputs: Inputs<'_>, layout: &Layout, options: &Options) -> Result<Li
         sites: relocated.sites,
         dropped,
         properties,
+        debug,
     })
 }
 

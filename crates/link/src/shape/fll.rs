@@ -110,6 +110,7 @@ pub fn link(inputs: Inputs<'_>, options: &FllOptions) -> Result<FllLinked, Shape
         chunks,
         bss: super::zeros(&linked, end),
         comment: COMMENT.into(),
+        debug: super::debug(&linked, options.strip),
         symbols: if options.strip { alloc::vec::Vec::new() } else { super::symbols(&linked) },
     };
     Ok(FllLinked { image: image.build().map_err(ShapeError::Image)?, linked })

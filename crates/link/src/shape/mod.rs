@@ -89,6 +89,12 @@ fn zeros(linked: &Linked, end: u32) -> Bss {
     }
 }
 
+/// The debug information of an image that is not stripped.
+fn debug(linked: &Linked, strip: bool) -> Vec<(String, Vec<u8>)> {
+    let kept = linked.debug.iter().filter(|section| !strip && !section.bytes.is_empty());
+    kept.map(|section| (section.name.clone(), section.bytes.clone())).collect()
+}
+
 /// The symbols of an image.
 fn symbols(linked: &Linked) -> Vec<ImageSymbol> {
     let symbols = linked.symbols.iter().filter(|symbol| symbol.section.is_some());

@@ -129,6 +129,7 @@ pub fn link(inputs: Inputs<'_>, options: &PiOptions<'_>) -> Result<PiLinked, Sha
         bss: super::zeros(&linked, end),
         relocations,
         comment: COMMENT.into(),
+        debug: super::debug(&linked, options.strip),
         properties: super::functions(&linked),
         symbols: if options.strip { Vec::new() } else { super::symbols(&linked) },
         ..PiImage::default()

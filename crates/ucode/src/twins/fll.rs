@@ -65,6 +65,7 @@ pub(super) fn build(core: u8) -> Option<Vec<u8>> {
         chunks: chunks.into(),
         bss: Bss { address: base + 0x8_d480, size: 0x1_2f20, align: 64 },
         comment: CLANG_10.into(),
+        debug: Vec::new(),
         symbols: Vec::new(),
     };
     Some(image.build().expect("the parts of a twin fit"))

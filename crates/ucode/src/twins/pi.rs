@@ -21,6 +21,7 @@ pub(super) fn build(plan: &Plan) -> Vec<u8> {
         bss: Bss { address: plan.bss.0, size: plan.bss.1, align: 16 },
         relocations: order(&pairs, &words, plan.nones),
         comment: plan.comment.into(),
+        debug: Vec::new(),
         properties: properties(plan),
         symbols: Vec::new(),
         empty_sections: (0..plan.unnamed).map(|index| format!(".twin.{index}")).collect(),

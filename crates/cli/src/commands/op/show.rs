@@ -113,7 +113,10 @@ pub(super) fn json(results: &[(String, Tensor)], report: &RunReport, options: Op
 
 /// What a program may want to know about a fault.
 pub(super) fn fault(failure: Failure, fault: &DeviceFault) -> Failure {
-    let place = |place: &outboard_gpsimd::Place| json!({ "pc": place.pc, "function": place.function });
+    let place = |place: &outboard_gpsimd::Place| {
+        let (file, line) = place.line.as_ref().map(|(file, line)| (file, line)).unzip();
+        json!({ "pc": place.pc, "function": place.function, "file": file, "line": line })
+    };
     let text = match &fault.kind {
         FaultKind::Abort { text } => Some(text.as_str()),
         _ => None,
