@@ -100,6 +100,33 @@ fn a_wrong_request_is_status_1_and_says_what_to_do() {
 }
 
 #[test]
+fn findings_are_told_denied_allowed_and_not_looked_for() {
+    // What the other half of the result would be, nobody writes.
+    let folder = folder("sum");
+    let base = ["sum.pi", "--op", "sum", "--arg", "x.npy", "--shape", "16", "--json"];
+    let run = |more: &[&str]| run(folder.path(), &[&base[..], more].concat());
+    let told = run(&["-o", "y.npy"]);
+    let report = json(&told);
+    assert_eq!(code(&told), 0, "{}", stderr(&told));
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["code"], &finding["error"]), (&Value::from("OB0848"), &Value::from(false)));
+    assert!(stderr(&told).contains("finding[OB0848] core 0: the result has 64 bytes"), "{}", stderr(&told));
+    for deny in ["OB0848", "all"] {
+        let denied = run(&["--deny", deny, "-o", "z.npy"]);
+        assert_eq!(code(&denied), 3);
+        assert_eq!(json(&denied)["status"], "error");
+        assert!(stderr(&denied).contains("error[OB0848]"), "{}", stderr(&denied));
+        assert!(!folder.path().join("z.npy").exists(), "nothing is written");
+    }
+    for quiet in [&["--allow", "OB0848", "--deny", "all"][..], &["--no-diagnose", "--deny", "all"]] {
+        let output = run(quiet);
+        assert_eq!((code(&output), &json(&output)["findings"]), (0, &serde_json::json!([])), "{quiet:?}");
+    }
+    let unknown = run(&["--deny", "OB0839"]);
+    assert!(code(&unknown) == 1 && stderr(&unknown).contains("is no code of the diagnosis"), "{}", stderr(&unknown));
+}
+
+#[test]
 fn an_abort_on_the_device_is_status_2_with_text_core_pc_and_callers() {
     // Too few arguments: the kernel pulls one that is not there.
     let folder = folder("relu");
