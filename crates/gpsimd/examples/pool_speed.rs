@@ -1,10 +1,11 @@
-//! How fast the pool is: instructions per second of a core, what more host threads bring, what a dispatch costs.
+//! How fast the pool is: instructions per second of a core, what more host threads bring, what diagnosis
+//! and a dispatch cost.
 //!
 //! `cargo run --release -p outboard-gpsimd --example pool_speed`
 #![allow(clippy::print_stdout, reason = "this program prints a table")]
 
 use outboard_device_build::DeviceBuild;
-use outboard_gpsimd::{Arg, PoolTarget, RunReport, Runtime, RuntimeOptions, Schedule};
+use outboard_gpsimd::{Arg, PoolTarget, Rules, RunReport, Runtime, RuntimeOptions, Schedule};
 use outboard_tensor::{Shape, Tensor};
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -20,18 +21,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let linked = DeviceBuild::default().resident_op("relu", PoolTarget::default().bounds())?;
     let mut runtime = Runtime::new(RuntimeOptions::default())?;
     runtime.load(&[&linked.image])?;
+    let mut watched = Runtime::new(RuntimeOptions { rules: Rules::all(), ..RuntimeOptions::default() })?;
+    watched.load(&[&linked.image])?;
     let host = std::thread::available_parallelism().map_or(1, usize::from);
 
     // In turns, so that whatever else the machine does meets both.
-    let (mut ones, mut alls) = (Vec::new(), Vec::new());
+    let (mut ones, mut alls, mut diagnosed) = (Vec::new(), Vec::new(), Vec::new());
     let mut report = RunReport::default();
     for _ in 0..ROUNDS {
         ones.push(relu(&mut runtime, LARGE, Schedule::Seeded(1))?.0);
         let (time, what) = relu(&mut runtime, LARGE, Schedule::Threads)?;
         alls.push(time);
+        diagnosed.push(relu(&mut watched, LARGE, Schedule::Threads)?.0);
         report = what;
     }
-    let (one, all) = (median(ones), median(alls));
+    let (one, all, diagnosed) = (median(ones), median(alls), median(diagnosed));
     let instructions: u64 = report.cores.iter().map(|core| core.instructions).sum();
     let scaling = one.as_secs_f64() / all.as_secs_f64();
     let wanted = 8.min(host);
@@ -40,6 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  {:>8.1} M instructions/s on {wanted} threads", rate(instructions, all));
     println!("  {:>8.1} M instructions/s for each core then", rate(instructions, all) / 8.0);
     println!("  {scaling:>8.2} times as fast, {:.2} of {wanted}", scaling / wanted as f64);
+
+    println!("  {:>8.2} times as long with diagnosis", diagnosed.as_secs_f64() / all.as_secs_f64());
 
     let started = Instant::now();
     for _ in 0..DISPATCHES {

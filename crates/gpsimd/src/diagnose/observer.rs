@@ -35,6 +35,9 @@ const HOOKS: [(&str, Hook); 6] = [
     ("_Z22customop_return_tensorRN2at6TensorE", Hook::ReturnTensor),
 ];
 
+/// Routines that take memory for a stack.
+const STACKS: [&str; 2] = ["allocate_hbm_stack", "switch_stack_or_call_wrapper"];
+
 /// A call whose result is awaited.
 #[derive(Debug)]
 struct Pending {
@@ -100,7 +103,7 @@ impl Observer {
                 let back = back & 0x3fff_ffff | pc & 0xc000_0000;
                 let caller = symbols.around(back.wrapping_sub(1)).map_or("", |function| function.name.as_str());
                 // A stack is no memory of the kernel's.
-                if !caller.contains("stack") {
+                if !STACKS.iter().any(|name| caller.contains(name)) {
                     engine.add_breakpoint(back);
                     self.pending.push(Pending { hook, back, stack, size: first, out: second });
                 }
