@@ -141,3 +141,103 @@ fn an_abort_on_the_device_is_status_2_with_text_core_pc_and_callers() {
     assert!(report["text"].as_str().unwrap().starts_with("arg_parser.hpp:66"));
     assert!(report["backtrace"].as_array().unwrap().len() > 3 && report["core"].is_u64());
 }
+
+const SCALE: &str = "\
+use customop::prelude::*;
+
+#[custom_op]
+fn shift(x: &Tensor, by: i64) -> Tensor {
+    let y = routine::get_dst_tensor();
+    let Some(mut block) = Tcm::<f32>::new(64) else { fail(\"no data memory\") };
+    let (mut at, end) = share(x.numel());
+    while at < end {
+        let values = &mut block.as_mut()[..(end - at).min(64) as usize];
+        x.read_into(values, at);
+        values.iter_mut().for_each(|value| *value += by as f32);
+        y.write_from(values, at);
+        at += values.len() as u32;
+    }
+    y
+}
+
+#[custom_op]
+fn weigh(x: &Tensor, y: &Tensor, a: f64) -> Tensor {
+    let z = Tensor::empty(&[1], ScalarType::Float);
+    let mut values = [0.0_f32; 2];
+    x.read_into(&mut values[..1], 0);
+    y.read_into(&mut values[1..], 0);
+    z.write_from(&mut [values[0] + a as f32 * values[1]], 0);
+    z
+}
+";
+const SCHEMAS: [&str; 4] = [
+    "--schema",
+    "ns::shift(Tensor x, int by) -> (Tensor)",
+    "--schema",
+    "ns::weigh(Tensor x, Tensor y, float a) -> (Tensor)",
+];
+
+#[test]
+fn a_neff_that_the_build_writes_runs_and_its_library_too() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("ops.rs"), SCALE).unwrap();
+    save(&folder, "x.npy", &floats(&[1.0, 2.0, 3.0, 4.5, -7.0]));
+    save(&folder, "y.npy", &floats(&[0.25]));
+    let build = |rest: &[&str]| outboard(folder.path(), &[&["op", "build", "ops.rs"], &SCHEMAS[..], rest].concat());
+    for (shape, name) in [("fll", "one.so"), ("pi", "one.pi")] {
+        let base = ["-o", name, "--shape", shape, "--neff"];
+        let done = build(&[&base[..], &["shift.neff", "--op", "shift", "--arg", "float32:5", "--arg", "-3"]].concat());
+        assert_eq!(code(&done), 0, "{}", stderr(&done));
+        let shift = ["shift.neff", "--op", "shift", "--arg", "x.npy", "--metaneff", "shift.metaneff", "-o", "z.npy"];
+        let ran = run(folder.path(), &shift);
+        assert_eq!(code(&ran), 0, "{shape}: {}", stderr(&ran));
+        assert_eq!(result(&folder, "z.npy"), [-2.0, -1.0, 0.0, 1.5, -10.0]);
+        let options = ["--op", "weigh", "--arg", "x.npy", "--arg", "float32:1", "--arg", "8", "--result-shape", "1"];
+        let done = build(&[&base[..], &["weigh.neff"], &options[..]].concat());
+        assert_eq!(code(&done), 0, "{}", stderr(&done));
+        let ran = run(folder.path(), &["weigh.neff", "--arg", "x.npy", "--arg", "y.npy", "-o", "z.npy", "--json"]);
+        assert_eq!(code(&ran), 0, "{shape}: {}", stderr(&ran));
+        assert_eq!(result(&folder, "z.npy"), [3.0]);
+        assert_eq!(json(&ran)["outputs"][0]["name"], "output0");
+        let other = run(folder.path(), &["weigh.neff", "--op", "shift", "--arg", "x.npy"]);
+        assert!(code(&other) == 1 && stderr(&other).contains("its stream runs weigh"), "{}", stderr(&other));
+        let verified = outboard(folder.path(), &["neff", "verify", "weigh.neff"]);
+        assert_eq!(code(&verified), 0, "{}{}", stdout(&verified), stderr(&verified));
+        let judged = outboard(folder.path(), &["check", "weigh.neff", "--profile", "customop"]);
+        assert_eq!(code(&judged), 0, "{}{}", stdout(&judged), stderr(&judged));
+    }
+    // Eight files, and a seed that lets the cores take turns.
+    let done =
+        build(&["-o", "all.so", "--multicore", "--neff", "all.neff", "--op", "shift", "--arg", "x.npy", "--arg", "1"]);
+    assert_eq!(code(&done), 0, "{}", stderr(&done));
+    let ran = run(folder.path(), &["all.neff", "--arg", "x.npy", "-o", "z.npy", "--seed", "3", "--profile"]);
+    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    assert_eq!(result(&folder, "z.npy"), [2.0, 3.0, 4.0, 5.5, -6.0]);
+    assert!(stdout(&ran).contains("core 7: "));
+}
+
+#[test]
+fn a_neff_needs_the_shape_of_every_argument() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("ops.rs"), SCALE).unwrap();
+    save(&folder, "x.npy", &floats(&[1.0]));
+    let base = [&["op", "build", "ops.rs", "-o", "o.so", "--neff", "o.neff"], &SCHEMAS[..]].concat();
+    for (rest, named) in [
+        (vec![], "--op NAME"),
+        (vec!["--op", "scale"], "there are shift, weigh"),
+        (vec!["--op", "shift"], "takes 2 arguments, 0 --arg were given"),
+        (vec!["--op", "shift", "--arg", "x.npy", "--arg", "0.5"], "an integer here"),
+        (vec!["--op", "shift", "--arg", "5", "--arg", "1"], "a tensor here"),
+        (vec!["--op", "shift", "--arg", "x.npy", "--arg", "x.npy"], "a number here"),
+        (vec!["--op", "shift", "--arg", "float32:5y", "--arg", "1"], "no dimension"),
+        (vec!["--op", "shift", "--arg", "none.npy", "--arg", "1"], "none.npy"),
+        (vec!["--op", "shift", "--arg", "float64:5", "--arg", "1"], "float64"),
+        (vec!["--op", "shift", "--arg", "float32:5x0", "--arg", "1"], "0"),
+        (vec!["--op", "shift", "--arg", "float32:60000x60000", "--arg", "1"], "on-chip memory"),
+    ] {
+        let output = outboard(folder.path(), &[&base[..], &rest[..]].concat());
+        assert_eq!(code(&output), 1, "{rest:?}");
+        assert!(stderr(&output).contains(named), "{named}: {}", stderr(&output));
+        assert!(!folder.path().join("o.so").exists() && !folder.path().join("o.neff").exists());
+    }
+}

@@ -130,14 +130,28 @@ impl Described {
         u64::from(self.elements()) * u64::from(self.element.size())
     }
 
+    /// Element type and dimensions.
+    pub(crate) fn spec(&self) -> OutputSpec {
+        OutputSpec { dtype: dtype_of(self.element), shape: self.dims.clone() }
+    }
+
     /// The record of a tensor at an address in HBM.
     pub(crate) fn record(&self, address: u64) -> ArgTensor {
+        self.stored(Storage::Hbm { address, elements: self.elements() })
+    }
+
+    /// The record of a tensor in on-chip memory, in one block.
+    pub(crate) fn on_chip(&self, address: u32) -> ArgTensor {
+        let elements = self.elements();
+        self.stored(Storage::Sbuf { address, elements, partitions: 1, block: elements })
+    }
+
+    fn stored(&self, storage: Storage) -> ArgTensor {
         let mut dims = [0; 8];
         for (place, dim) in dims.iter_mut().zip(&self.dims) {
             // Dimensions are 16 bits, which was checked.
             *place = u16::try_from(*dim).unwrap_or(u16::MAX);
         }
-        let storage = Storage::Hbm { address, elements: self.elements() };
         ArgTensor { dtype: self.element, shape: Shape::Inline8(dims), storage }
     }
 }

@@ -15,6 +15,7 @@
 mod abi;
 mod argument;
 mod bus;
+mod compose;
 mod core;
 mod diagnose;
 mod error;
@@ -37,6 +38,7 @@ mod target;
 pub use abi::MAX_ARGS;
 pub use argument::{Arg, OutputSpec, dtype_of, element_type};
 pub use bus::{BusError, Notification, Transfer};
+pub use compose::{Model, ModelArg, ModelRequest, compose, model_for_one_core, model_operations};
 pub use core::CoreReport;
 pub use diagnose::{Policy, Rule, Rules, UnknownRule};
 pub use error::Error;

@@ -272,7 +272,7 @@ fn agree(library: &Library, manifest: &[UcodeLib]) -> Result<(), Error> {
 }
 
 /// The member with a library's bytes.
-fn library_member(neff: &Neff<'_>, name: &str) -> Result<String, Error> {
+pub(crate) fn library_member(neff: &Neff<'_>, name: &str) -> Result<String, Error> {
     let listing = neff.list()?;
     let beside = |member: &&outboard_neff::Member| member.name.rsplit('/').next() == Some(name);
     let found = listing.members.iter().find(beside);

@@ -19,6 +19,7 @@ Examples:
   outboard op build --schema 'my_ops::relu(Tensor x) -> (Tensor)' relu.cpp --multicore -o relu.so
   outboard op build --schema 'my_ops::relu(Tensor x) -> (Tensor)' relu.rs --shape pi -o relu.pi
   outboard op build --schema 'a::f(Tensor x, float s) -> (Tensor)' --schema 'a::g(Tensor x, int n) -> (Tensor)' ops.cpp -o ops.so
+  outboard op build --schema 'a::f(Tensor x, float s) -> (Tensor)' f.cpp -o f.so --neff f.neff --arg float32:128x256 --arg 0.5
 
 --multicore writes relu_cpu0.so to relu_cpu7.so. C++ is compiled by clang 22 (apt-get install clang-22), or by what
 OUTBOARD_CLANGXX names; Rust by cargo with the component rust-src.")]
@@ -59,6 +60,9 @@ pub(crate) struct Args {
     #[arg(long = "flag", value_name = "OPTION", allow_hyphen_values = true)]
     flags: Vec<String>,
 
+    #[command(flatten)]
+    neff: super::neff::ModelArgs,
+
     /// Print JSON on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -77,6 +81,8 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
         text.parse::<Schema>().map_err(|error| Failure::request_of(error.explain(), "schema", error.to_string()))
     };
     let schemas = args.schemas.iter().map(schema).collect::<Result<Vec<_>, _>>()?;
+    // What is wrong with it is said before anything is compiled.
+    let model = args.neff.request(&schemas)?;
     let shape = match args.shape {
         Shape::Fll if args.core_kind.is_some() => {
             return Err(Failure::usage("--core-kind means nothing for --shape fll", "leave it out"));
@@ -102,6 +108,8 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
         report::say(warning);
     }
     let folder = args.output.parent().unwrap_or(Path::new(""));
+    let core_kind = args.core_kind.as_deref();
+    let model = model.map(|model| model.compose(&library, core_kind)).transpose()?;
     let mut written = Vec::new();
     for (name, bytes) in &library.files {
         written.push((write(&folder.join(name), bytes)?, bytes.len()));
@@ -109,6 +117,10 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     let stem = args.output.file_stem().unwrap_or_default().to_string_lossy();
     let manifest = serde_json::to_vec_pretty(&library.manifest).map_err(|error| Failure::internal(&error))?;
     let described = write(&folder.join(format!("{stem}.ucode_lib.json")), &manifest)?;
+    if let Some((path, model)) = &model {
+        written.push((write(path, &model.neff)?, model.neff.len()));
+        written.push((write(&path.with_extension("metaneff"), &model.metaneff)?, model.metaneff.len()));
+    }
     let names: Vec<_> = request.schemas.iter().map(|schema| schema.name.as_str()).collect();
     if args.json {
         let files: Vec<_> = written.iter().map(|(path, bytes)| json!({"file": path, "bytes": bytes})).collect();

@@ -1,12 +1,16 @@
 //! `outboard op`: GPSIMD custom operations: built from sources, run on the simulated pool.
 
 mod build;
+mod neff;
 mod run;
 mod show;
 
+use crate::commands::read_file;
 use crate::report::Failure;
 use clap::Subcommand;
-use outboard_gpsimd::Error;
+use outboard_gpsimd::{Arg, Error};
+use outboard_tensor::Tensor;
+use std::path::Path;
 
 /// Build and run GPSIMD custom operations
 #[derive(Debug, clap::Args)]
@@ -56,4 +60,26 @@ fn failure(error: &Error) -> Failure {
         Error::Device(fault) => show::fault(failure, fault),
         _ => failure,
     }
+}
+
+/// Dimensions of a tensor.
+#[derive(Debug, Clone)]
+struct Dims(Vec<usize>);
+
+fn dims(text: &str) -> Result<Dims, String> {
+    let dim = |part: &str| part.parse().map_err(|_| format!("`{part}` is no dimension; write them as 4x32"));
+    text.split(['x', ',']).map(dim).collect::<Result<_, _>>().map(Dims)
+}
+
+/// A number, or the tensor in a .npy file.
+fn argument(text: &str) -> Result<Arg, Failure> {
+    if let Ok(value) = text.parse::<i64>() {
+        return Ok(Arg::Int(value));
+    }
+    if let Ok(value) = text.parse::<f64>() {
+        return Ok(Arg::Float(value));
+    }
+    let path = Path::new(text);
+    let tensor = Tensor::from_npy(&read_file(path)?).map_err(|error| Failure::bad_file(path, &error))?;
+    Ok(Arg::Tensor(tensor))
 }

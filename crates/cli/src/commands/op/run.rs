@@ -1,13 +1,13 @@
 //! `outboard op run FILE… --op NAME`: one operation on the simulated pool, from files to a file.
 
-use super::{failure, show};
+use super::{Dims, argument, dims, failure, show};
 use crate::commands::{Staged, address, read_file};
 use crate::report::{self, Failure};
 use outboard_elf::Elf;
 use outboard_elf::pi::DeviceShape;
 use outboard_gpsimd::{
     Arg, DispatchBy, Error, OutputSpec, Policy, PoolTarget, PrintOptions, Rule, Rules, RunReport, Runtime,
-    RuntimeOptions, Schedule, UcodePair,
+    RuntimeOptions, Schedule, UcodePair, model_for_one_core, model_operations,
 };
 use outboard_link::pi::{UCPL_MAGIC, UcplImage};
 use outboard_neff::is_container;
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// The operation; a NEFF says itself what is run.
+    /// The operation; a NEFF says itself what is run, and must run this one if it is named.
     #[arg(long, value_name = "NAME")]
     op: Option<String>,
 
@@ -133,15 +133,6 @@ enum By {
     KernelTable,
 }
 
-/// Dimensions of a tensor.
-#[derive(Debug, Clone)]
-struct Dims(Vec<usize>);
-
-fn dims(text: &str) -> Result<Dims, String> {
-    let dim = |part: &str| part.parse().map_err(|_| format!("`{part}` is no dimension; write them as 4x32"));
-    text.split(['x', ',']).map(dim).collect::<Result<_, _>>().map(Dims)
-}
-
 pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     let files = args.files.iter().map(|path| read_file(path)).collect::<Result<Vec<_>, _>>()?;
     let arguments = args.arguments.iter().map(|text| argument(text)).collect::<Result<Vec<_>, _>>()?;
@@ -220,6 +211,9 @@ fn compute(
     if let [file] = files
         && is_container(&name, file)
     {
+        if let Some(op) = args.op.as_deref() {
+            runs(file, op)?;
+        }
         let tensors = tensors(arguments)?;
         let meta = args.metaneff.as_ref().map(|path| metaneff(path)).transpose()?;
         return runtime.run_neff_into(file, meta.as_ref(), &tensors, report).map_err(wrong);
@@ -251,9 +245,13 @@ fn compute(
     Ok(vec![(op.to_owned(), result)])
 }
 
-/// Whether the files are a fixed-load library for one core.
+/// Whether the files are a fixed-load library for one core, or a model with one.
 fn for_one_core(files: &[Vec<u8>]) -> bool {
     let [file] = files else { return false };
+    if is_container("", file) {
+        // What is wrong with it is said when it is run.
+        return model_for_one_core(file).unwrap_or(false);
+    }
     let shape = Elf::parse(file).ok().and_then(|elf| DeviceShape::of(&elf).ok());
     matches!(shape, Some(DeviceShape::Fll(_)))
 }
@@ -280,16 +278,14 @@ fn target(args: &Args, files: &[Vec<u8>]) -> Result<PoolTarget, Failure> {
 }
 
 /// An argument: what reads as a number is one, anything else is a file.
-fn argument(text: &str) -> Result<Arg, Failure> {
-    if let Ok(value) = text.parse::<i64>() {
-        return Ok(Arg::Int(value));
+/// Refuses a model that runs something else than what is asked for.
+fn runs(file: &[u8], op: &str) -> Result<(), Failure> {
+    let operations = model_operations(file).map_err(|error| failure(&error))?;
+    if operations.iter().any(|known| known == op) {
+        return Ok(());
     }
-    if let Ok(value) = text.parse::<f64>() {
-        return Ok(Arg::Float(value));
-    }
-    let path = Path::new(text);
-    let tensor = Tensor::from_npy(&read_file(path)?).map_err(|error| Failure::bad_file(path, &error))?;
-    Ok(Arg::Tensor(tensor))
+    let message = format!("the model does not run `{op}`; its stream runs {}", operations.join(", "));
+    Err(Failure::usage(message, "leave --op out, or build a model of that operation with `op build --neff --op`"))
 }
 
 fn tensors(arguments: &[Arg]) -> Result<Vec<Tensor>, Failure> {
