@@ -401,7 +401,9 @@ fn f17_check_finds_each_limit_of_custom_operations_that_a_model_exceeds() {
     model(&folder, "model");
     assert_eq!(code(&outboard(at, &["neff", "pack", "model", "-o", "m.neff"])), 0);
     assert_eq!(judge("m.neff", "customop"), Vec::<String>::new());
-    assert_eq!(judge("model/ucode_lib.json", "neuron-customop"), Vec::<String>::new());
+    // The manifest is in order; the image that it names is a stand-in without functions.
+    let found = judge("model/ucode_lib.json", "neuron-customop");
+    assert!(found.len() == 1 && found[0].starts_with("OB0861 "), "{found:?}");
     let library = |name: &str, functions: usize| {
         let functions: Vec<String> =
             (0..functions).map(|id| format!(r#"{{"name":"f{id}","opcode":133,"sub_opcode":{id}}}"#)).collect();
@@ -429,7 +431,7 @@ fn f17_check_finds_each_limit_of_custom_operations_that_a_model_exceeds() {
     write(&folder, "image.elf", &broken);
     assert!(judge("image.elf", "gpsimd").iter().any(|finding| finding.starts_with("OB0607 ")));
     assert!(judge("m.neff", "gpsimd")[0].contains("--profile customop"));
-    assert!(judge("image.elf", "customop")[0].contains("pass a container"));
+    assert!(judge("image.elf", "customop")[0].starts_with("OB08"));
 }
 
 /// A kernel, its entry point and a word of zeroed memory that it counts in.

@@ -1,11 +1,13 @@
 //! Builds the device code of this repository, for tests, benchmarks and `cargo xtask`: the runtime of `device/customop-rt` as
-//! an archive, the operations of `device/ops`, and libraries linked of them.
+//! an archive, the operations of `device/ops`, and libraries linked of them. It judges custom operations that others built
+//! ([`DeviceBuild::check_op`]).
 //!
 //! Rust is compiled by the pinned toolchain for `device/xtensa-pool-none-elf.json`, with its own `core`; assembly by this
 //! repository's assembler. Nothing is built again while its sources are older than the result.
 #![forbid(unsafe_code)]
 
 mod archive;
+mod check;
 mod compile;
 mod library;
 mod op;
@@ -22,6 +24,7 @@ use outboard_xtensa::asm::{AsmOptions, assemble};
 use outboard_xtensa::isa::IsaSet;
 
 pub use archive::write_archive;
+pub use check::{OpCheck, OpJudgement, Operation};
 pub use library::LinkError;
 pub use op::{DEFAULT_STACK, MAX_STACK, OpError, OpLibrary, OpRequest, OpShape};
 pub use outboard_link::shape::pi::PiLinked;
@@ -128,6 +131,15 @@ impl DeviceBuild {
     /// The compiler fails.
     pub fn op(&self, name: &str) -> Result<Vec<u8>, BuildError> {
         self.compiled(name, &["-p", "ops", "--example", name], &format!("examples/lib{name}.a"))
+    }
+
+    /// Compiles one C++ file as [`DeviceBuild::op_library`] does: for an object that is linked elsewhere, or judged alone. `flags`:
+    /// options besides.
+    ///
+    /// # Errors
+    /// The compiler is missing, or the file does not compile.
+    pub fn cxx(&self, source: &Path, object: &Path, flags: &[String]) -> Result<Vec<u8>, OpError> {
+        Ok(compile::cxx(self, source, object, DEFAULT_STACK, flags)?.0)
     }
 
     /// Assembles a source text; `file` is what messages call it.

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A function's name is shorter than this.
-const NAME_LIMIT: usize = 32;
+pub(crate) const NAME_LIMIT: usize = 32;
 /// Arguments besides the result: a dispatch has ten records, and the result takes one.
-const MAX_ARGUMENTS: usize = 9;
+pub(crate) const MAX_ARGUMENTS: usize = 9;
 /// Functions of a library.
 pub(crate) const MAX_FUNCTIONS: usize = 10;
 
@@ -26,6 +26,17 @@ pub enum ArgumentType {
 impl ArgumentType {
     const ALL: [(&'static str, Self); 4] =
         [("Tensor", Self::Tensor), ("Scalar", Self::Scalar), ("float", Self::Float), ("int", Self::Int)];
+
+    /// How a schema spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tensor => "Tensor",
+            Self::Scalar => "Scalar",
+            Self::Float => "float",
+            Self::Int => "int",
+        }
+    }
 
     /// How C++ receives it.
     #[must_use]

@@ -27,6 +27,7 @@ mod memory;
 mod model;
 mod pool;
 mod print;
+mod probe;
 mod queue;
 mod report;
 mod runtime;
@@ -47,6 +48,7 @@ pub use memory::{HookCounts, SharedError};
 pub use model::ModelOutcome;
 pub use pool::Schedule;
 pub use print::{MAX_QUEUE_BYTES, PrintOptions};
+pub use probe::Answer;
 pub use report::{Finding, Printed, RoutineCall, RunReport};
 pub use runtime::{
     CoreState, DispatchBy, LoadedLibrary, Op, Outcome, Runtime, RuntimeOptions, UcodePair, support_routines,

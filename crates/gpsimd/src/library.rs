@@ -288,6 +288,7 @@ pub(crate) fn start_library(
     }
     let argument = target.local.firmware.address;
     let dispatch: Vec<u32> = bases.iter().map(|base| firmware.routine(*base, "dispatch")).collect();
+    pool.entered.clone_from(&dispatch);
     let statuses = run_on(pool, mask, &dispatch, &entries, argument)?;
     publish(pool);
     for (core, status) in statuses.iter().enumerate() {
@@ -312,7 +313,7 @@ pub(crate) fn start_library(
 }
 
 /// Runs one function on each core of a mask.
-fn run_on(
+pub(crate) fn run_on(
     pool: &mut Pool,
     mask: u8,
     dispatch: &[u32],

@@ -38,6 +38,8 @@ pub(crate) struct Pool {
     pub(crate) cores: Vec<Core>,
     pub(crate) schedule: Schedule,
     pub(crate) fuel: u64,
+    /// Where each core enters functions of the library that was started last.
+    pub(crate) entered: Vec<u32>,
 }
 
 impl Pool {
@@ -45,7 +47,7 @@ impl Pool {
         let fuel = target.dispatch.fuel;
         let bus = Arc::new(Bus::new(target));
         let cores = (0..bus.target.cores).map(|index| Core::new(&bus, index)).collect();
-        Self { bus, cores, schedule, fuel }
+        Self { bus, cores, schedule, fuel, entered: Vec::new() }
     }
 
     /// Runs a call on each core that has one, and returns what the functions returned.

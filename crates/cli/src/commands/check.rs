@@ -5,13 +5,14 @@ mod model;
 use super::exports::offered;
 use super::read_file;
 use crate::report::{self, Failure};
+use outboard_device_build::{DeviceBuild, OpCheck, OpJudgement, Schema};
 use outboard_link::check::{CheckReport, CheckRequest, Profile, Severity, check};
 use outboard_link::export_sets::ExportSets;
 use outboard_link::target::Target;
-use outboard_neff::check::{custom_ops, image};
+use outboard_neff::check::image;
 use outboard_ucode::cores;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Judge a module, a firmware or a device image before it meets a board.
 ///
@@ -24,7 +25,12 @@ Examples:
   outboard check lib0.out --exports seed --json
   outboard check firmware.elf --profile remoteproc
   outboard check kernels.elf --profile gpsimd --core-kind mariana
-  outboard check model.neff --profile customop")]
+  outboard check model.neff --profile customop
+  outboard check relu.o --profile customop --schema 'my_ops::relu(Tensor x) -> (Tensor)'
+  outboard check relu_cpu0.so --profile customop
+
+Custom operations are run on simulated cores: objects and archives after they are linked with the device runtime, libraries with the
+files of the other cores beside them (_cpu0 to _cpu7, or those that ucode_lib.json names).")]
 pub(crate) struct Args {
     /// The file.
     file: PathBuf,
@@ -42,6 +48,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIND")]
     core_kind: Option<String>,
 
+    /// What a custom operation takes, such as `my_ops::scale(Tensor x, float factor) -> (Tensor)` [default: read from the name of its
+    /// C++ function].
+    #[arg(long = "schema", value_name = "SCHEMA")]
+    schemas: Vec<String>,
+
     /// Print JSON on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -55,7 +66,7 @@ enum ProfileName {
     Remoteproc,
     /// A device image for a GPSIMD core.
     Gpsimd,
-    /// A NEFF container, ucode_lib.json or def.json with custom operations.
+    /// Custom operations: an object, an archive, a library, its ucode_lib.json, a NEFF container or def.json.
     #[value(alias = "neuron-customop")]
     Customop,
 }
@@ -64,6 +75,9 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
     let file = read_file(&args.file)?;
     if args.core_kind.is_some() && args.profile != ProfileName::Gpsimd {
         return Err(Failure::usage("--core-kind is for --profile gpsimd", "leave it out"));
+    }
+    if !args.schemas.is_empty() && args.profile != ProfileName::Customop {
+        return Err(Failure::usage("--schema is for --profile customop", "leave it out"));
     }
     let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy().into_owned();
     if matches!(args.profile, ProfileName::Gpsimd | ProfileName::Customop) {
@@ -92,22 +106,44 @@ pub(crate) fn execute(args: &Args) -> Result<(), Failure> {
 fn gpsimd(args: &Args, name: &str, file: &[u8]) -> Result<(), Failure> {
     let core = cores::find(args.core_kind.as_deref().unwrap_or("cayman"));
     let core = core.map_err(|error| Failure::usage(error.to_string(), "name one of these"))?;
-    let (profile, findings) = match args.profile {
-        ProfileName::Gpsimd => ("gpsimd", image(name, file, core)),
-        _ => ("customop", custom_ops(name, file)),
+    let (profile, OpJudgement { findings, operations }) = match args.profile {
+        ProfileName::Gpsimd => ("gpsimd", OpJudgement { findings: image(name, file, core), ..OpJudgement::default() }),
+        _ => ("customop", custom_ops(args, name, file)?),
     };
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     if args.json {
         let status = if errors == 0 { "ok" } else { "error" };
+        let operations: Vec<_> = operations
+            .iter()
+            .map(|op| json!({"name": op.name, "pulls": op.pulls, "completed": op.completed}))
+            .collect();
         report::result(&json!({
             "status": status, "profile": profile, "errors": errors, "warnings": warnings, "findings": findings,
+            "operations": operations,
         }))?;
     } else {
         let page: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
         report::print(&format!("{page}{name}: {errors} error(s), {warnings} warning(s)\n"))?;
     }
     if errors == 0 { Ok(()) } else { Err(Failure::judged()) }
+}
+
+/// Judges custom operations, with the files beside the given one.
+fn custom_ops(args: &Args, name: &str, file: &[u8]) -> Result<OpJudgement, Failure> {
+    let schema = |text: &String| {
+        text.parse::<Schema>().map_err(|error| Failure::request_of(error.explain(), "schema", error.to_string()))
+    };
+    let schemas = args.schemas.iter().map(schema).collect::<Result<Vec<_>, _>>()?;
+    let folder = args.file.parent().unwrap_or(Path::new(""));
+    // A manifest's names are names of files, not paths out of the folder.
+    let beside = |name: &str| {
+        let plain = Path::new(name).file_name().is_some_and(|file| file == name);
+        plain.then(|| std::fs::read(folder.join(name)).ok()).flatten()
+    };
+    let check = OpCheck { name, file, beside: &beside, schemas: &schemas };
+    let judged = DeviceBuild::default().check_op(&check);
+    judged.map_err(|error| Failure::request_of("OB0734", "runtime", format!("the device runtime: {error}")))
 }
 
 /// The judgement as a person reads it.
