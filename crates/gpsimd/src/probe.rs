@@ -57,7 +57,12 @@ impl Runtime {
 
     /// Linker names of the functions of a core's file.
     pub fn function_names(&self, core: usize) -> impl Iterator<Item = &str> {
-        self.device.pool.cores.get(core).into_iter().flat_map(|core| core.symbols.iter().map(|function| function.name.as_str()))
+        self.device
+            .pool
+            .cores
+            .get(core)
+            .into_iter()
+            .flat_map(|core| core.symbols.iter().map(|function| function.name.as_str()))
     }
 
     /// Whether the file of a core names its functions.

@@ -1,6 +1,6 @@
 //! Tensors: made from argument records, allocated, copied into the result.
 
-use crate::fault::device_assert;
+use crate::fault::{device_assert, fail};
 use crate::global::{address, pointer};
 use crate::{allocator, memcpy, translate};
 use customop::abi::{ArgTensor, Q7Ptr, StorageImpl, Tensor, TensorImpl, UTensor, UniqueQ7Ptr, location, shape_form};
@@ -10,7 +10,7 @@ use customop::dtype::ScalarType;
 fn scalar_type(record: &ArgTensor) -> ScalarType {
     match ScalarType::of_isa(record.dtype) {
         Some(scalar_type) => scalar_type,
-        None => crate::fault::fail("utypes.hpp:37: unsupported dtype"),
+        None => fail("utypes.hpp:37: unsupported dtype"),
     }
 }
 
@@ -19,7 +19,7 @@ fn place(record: &ArgTensor) -> u64 {
     match record.location {
         location::HBM => record.hbm_address(),
         location::SBUF => u64::from(translate::SBUF_WINDOW) + u64::from(record.storage[0]),
-        _ => crate::fault::fail("utypes.hpp: a tensor lies in SBUF or HBM"),
+        _ => fail("utypes.hpp: a tensor lies in SBUF or HBM"),
     }
 }
 
@@ -87,7 +87,8 @@ fn start_of(tensor: &Tensor) -> u64 {
 
 /// A new tensor in HBM; its elements have any value.
 #[unsafe(no_mangle)]
-extern "C" fn customop_empty(sizes: *const u32, rank: u32, scalar_type: ScalarType) -> Tensor {
+extern "C" fn customop_empty(sizes: *const u32, rank: u32, scalar_type: u8) -> Tensor {
+    let Some(scalar_type) = ScalarType::of_number(scalar_type) else { fail("customop_empty: unsupported dtype") };
     device_assert!(rank >= 1 && rank <= 8, "customop_empty: a tensor has 1 to 8 dimensions");
     // SAFETY: the caller passes that many sizes.
     let sizes = unsafe { core::slice::from_raw_parts(sizes, rank as usize) };

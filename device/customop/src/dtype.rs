@@ -59,6 +59,22 @@ impl ScalarType {
         })
     }
 
+    /// The type that the tensor library gives a number.
+    #[must_use]
+    pub const fn of_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::Byte,
+            1 => Self::Char,
+            2 => Self::Short,
+            3 => Self::Int,
+            4 => Self::Long,
+            5 => Self::Half,
+            6 => Self::Float,
+            15 => Self::BFloat16,
+            _ => return None,
+        })
+    }
+
     /// Bytes of an element.
     #[must_use]
     pub const fn size(self) -> u32 {
@@ -106,6 +122,13 @@ mod tests {
             (0..=255).filter_map(|code| ScalarType::of_isa(code).map(|scalar| (code, scalar as u8, scalar.size())));
         let expected = [(2, 1, 1), (3, 0, 1), (4, 2, 2), (6, 15, 2), (7, 5, 2), (8, 3, 4), (10, 6, 4), (12, 4, 8)];
         assert!(known.eq(expected));
+    }
+
+    #[test]
+    fn the_numbers_of_the_tensor_library_are_those_eight_types() {
+        let known = (0..=255).filter_map(|number| ScalarType::of_number(number).map(|scalar| (number, scalar as u8)));
+        let numbers = [0, 1, 2, 3, 4, 5, 6, 15];
+        assert!(known.eq(numbers.map(|number| (number, number))));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::dtype::ScalarType;
 
 /// The routines of the runtime, by what they are called in C++.
 pub mod routine {
-    use super::{Scalar, ScalarType, Tensor, TranslationContext};
+    use super::{Scalar, Tensor, TranslationContext};
 
     unsafe extern "C" {
         /// Binds the arguments; `has_return`: the first one is the result.
@@ -45,7 +45,7 @@ pub mod routine {
         #[link_name = "_Z13get_cpu_countv"]
         pub safe fn get_cpu_count() -> u32;
         /// A new tensor in HBM.
-        pub fn customop_empty(sizes: *const u32, rank: u32, scalar_type: ScalarType) -> Tensor;
+        pub fn customop_empty(sizes: *const u32, rank: u32, scalar_type: u8) -> Tensor;
         /// Takes data memory.
         #[link_name = "_ZN2at6neuron10tcm_mallocEj"]
         pub safe fn tcm_malloc(size: u32) -> *mut u8;
@@ -136,7 +136,7 @@ impl Tensor {
     /// A new tensor in HBM.
     pub fn empty(sizes: &[u32], scalar_type: ScalarType) -> Self {
         // SAFETY: the sizes are passed with their number.
-        unsafe { routine::customop_empty(sizes.as_ptr(), sizes.len() as u32, scalar_type) }
+        unsafe { routine::customop_empty(sizes.as_ptr(), sizes.len() as u32, scalar_type as u8) }
     }
 
     /// The sizes of the dimensions, and how many there are.

@@ -50,10 +50,18 @@ fn difference(first: &Object<'_>, other: &Object<'_>, core: u8) -> Option<String
             _ => return Some("it has another number of segments".to_owned()),
         };
         if (a.kind, a.filesz, a.memsz) != (b.kind, b.filesz, b.memsz) {
-            return Some(format!("segment {} has {:#x} of {:#x} bytes, that of core 0 {:#x} of {:#x}", b.index, b.filesz, b.memsz, a.filesz, a.memsz));
+            return Some(format!(
+                "segment {} has {:#x} of {:#x} bytes, that of core 0 {:#x} of {:#x}",
+                b.index, b.filesz, b.memsz, a.filesz, a.memsz
+            ));
         }
         if a.vaddr != 0 && a.vaddr.checked_add(shift) != Some(b.vaddr) {
-            return Some(format!("segment {} is at {:#x}, expected {:#x}", b.index, b.vaddr, a.vaddr.saturating_add(shift)));
+            return Some(format!(
+                "segment {} is at {:#x}, expected {:#x}",
+                b.index,
+                b.vaddr,
+                a.vaddr.saturating_add(shift)
+            ));
         }
         let (Ok(left), Ok(right)) = (first.elf.segment_data(&a), other.elf.segment_data(&b)) else {
             return Some(format!("segment {} is not in the file", b.index));

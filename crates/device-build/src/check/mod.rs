@@ -163,7 +163,9 @@ impl Judge<'_> {
         for object in objects {
             for name in object.wanted().filter(|name| !own.contains(name) && !contract.contains(name)) {
                 // What has a plain C name is the C library's or the compiler's.
-                if offered.contains(name) && (name.starts_with("_Z") || name.starts_with("_R") || name.starts_with("__rust")) {
+                if offered.contains(name)
+                    && (name.starts_with("_Z") || name.starts_with("_R") || name.starts_with("__rust"))
+                {
                     let message = format!("{name} is a name inside of the runtime, not one that it offers");
                     self.findings.error(Rule::Undefined, object.place.clone(), message);
                 }
@@ -189,7 +191,8 @@ impl Judge<'_> {
                             continue;
                         }
                         let place = symbol.places.first().map_or_else(|| name.to_owned(), ToString::to_string);
-                        let mut message = format!("{} is not defined, and the runtime has no such routine", symbol.name);
+                        let mut message =
+                            format!("{} is not defined, and the runtime has no such routine", symbol.name);
                         if let Some(near) = symbol.near.first() {
                             message.push_str(&format!("; alike: {near}"));
                         }
@@ -295,7 +298,8 @@ impl Judge<'_> {
     /// Loads a library into simulated cores, asks it for its functions and calls each; the names of the functions.
     fn run(&mut self, files: &[(String, Vec<u8>)], cores: u8) -> Vec<String> {
         let target = PoolTarget { cores: cores.into(), ..PoolTarget::default() };
-        let options = RuntimeOptions { target, schedule: Schedule::Seeded(0), trace: true, ..RuntimeOptions::default() };
+        let options =
+            RuntimeOptions { target, schedule: Schedule::Seeded(0), trace: true, ..RuntimeOptions::default() };
         let places: Vec<String> = (0..usize::from(cores))
             .filter_map(|core| files.get(core).or(files.first()))
             .map(|(name, _)| name.clone())
@@ -317,7 +321,8 @@ impl Judge<'_> {
             return names;
         }
         for schema in self.check.schemas.iter().filter(|schema| !names.contains(&schema.name)) {
-            let message = format!("the schema `{schema}` is for a function that it does not have; it has {}", names.join(", "));
+            let message =
+                format!("the schema `{schema}` is for a function that it does not have; it has {}", names.join(", "));
             self.findings.error(Rule::Schema, place.clone(), message);
         }
         for name in &names {
@@ -350,7 +355,8 @@ impl Judge<'_> {
                 self.findings.error(Rule::Manifest, self.check.name, message);
             }
             if files.len() != usize::from(CORES) {
-                let message = format!("names {} files, and a library has one, or one for each of {CORES} cores", files.len());
+                let message =
+                    format!("names {} files, and a library has one, or one for each of {CORES} cores", files.len());
                 self.findings.error(Rule::CoreFile, self.check.name, message);
             }
         }
@@ -365,7 +371,9 @@ impl Judge<'_> {
         files: &[(String, Vec<u8>)],
     ) -> Result<(), BuildError> {
         let name = self.check.name;
-        if let Some(other) = libraries.iter().find(|library| !library.is_builtin && library.functions != first.functions) {
+        if let Some(other) =
+            libraries.iter().find(|library| !library.is_builtin && library.functions != first.functions)
+        {
             let message = format!("{} and {} have different functions", first.library, other.library);
             self.findings.error(Rule::Manifest, name, message);
         }
@@ -387,7 +395,8 @@ impl Judge<'_> {
         let declared: Vec<&str> = first.functions.iter().map(|function| function.name.as_str()).collect();
         let called: Vec<&str> = self.operations.iter().map(|operation| operation.name.as_str()).collect();
         if !self.findings.has_errors() && declared != called {
-            let message = format!("lists {}, and {} registers {}", declared.join(", "), first.library, called.join(", "));
+            let message =
+                format!("lists {}, and {} registers {}", declared.join(", "), first.library, called.join(", "));
             self.findings.error(Rule::Manifest, name, message);
         }
         Ok(())

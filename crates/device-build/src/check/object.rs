@@ -114,10 +114,13 @@ impl Object<'_> {
             }) else {
                 continue;
             };
-            let place = |offset: usize| format!("{}: {name}+{:#x} ({})", self.place, start + offset as u64, function.name);
+            let place =
+                |offset: usize| format!("{}: {name}+{:#x} ({})", self.place, start + offset as u64, function.name);
             match odd(code) {
                 Some((offset, Odd::Bundle(format))) => {
-                    let what = format!("a FLIX bundle of format {format}, whose operations are not public: this file is not run");
+                    let what = format!(
+                        "a FLIX bundle of format {format}, whose operations are not public: this file is not run"
+                    );
                     findings.error(Rule::Instruction, place(offset), what);
                 }
                 Some((offset, Odd::Call0)) => {
@@ -125,7 +128,9 @@ impl Object<'_> {
                     findings.error(Rule::CallingConvention, place(offset), what);
                 }
                 Some((offset, Odd::Call(mnemonic))) => {
-                    let what = format!("{mnemonic} rotates the window by another step than 8 registers, which pool cores cannot");
+                    let what = format!(
+                        "{mnemonic} rotates the window by another step than 8 registers, which pool cores cannot"
+                    );
                     findings.error(Rule::CallingConvention, place(offset), what);
                 }
                 None => {}

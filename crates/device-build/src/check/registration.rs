@@ -13,7 +13,7 @@ pub(super) const TRIO: [(&str, &str); 3] = [
 /// Functions that the firmware's table holds.
 const TABLE: u32 = 97;
 /// Functions that the authors' guide allows.
-const GUIDE: u32 = crate::schema::MAX_FUNCTIONS as u32;
+const GUIDE: usize = crate::schema::MAX_FUNCTIONS;
 /// Longest name that a model can keep.
 const NAME: usize = crate::schema::NAME_LIMIT - 1;
 /// What unknown numbers are called.
@@ -72,8 +72,7 @@ pub(super) fn judge(
         (Ok(names), Some(entries)) => {
             let known: Vec<_> = entries.iter().filter_map(|entry| entry.name.clone()).collect();
             if *names != known {
-                let message =
-                    format!("registers {}, its three functions name {}", names.join(", "), known.join(", "));
+                let message = format!("registers {}, its three functions name {}", names.join(", "), known.join(", "));
                 findings.error(Rule::Inconsistent, place(places, 0), message);
             }
         }
@@ -107,8 +106,12 @@ fn stripped(names: &[String], place: &str, findings: &mut Findings) {
 }
 
 fn too_many(count: usize, place: &str, findings: &mut Findings) {
-    if count > GUIDE as usize {
-        findings.error(Rule::Limit, place, format!("has {count} functions; the authors' guide allows {GUIDE} for a library"));
+    if count > GUIDE {
+        findings.error(
+            Rule::Limit,
+            place,
+            format!("has {count} functions; the authors' guide allows {GUIDE} for a library"),
+        );
     }
 }
 
@@ -177,7 +180,9 @@ impl Survey<'_> {
     fn entry(&mut self, core: usize, index: u32) -> Option<Entry> {
         let name = self.ask(core, 1, index).ok()??;
         let address = self.ask(core, 2, index).ok()??;
-        Some(Entry { name: self.runtime.text_at(core, name, 256), address })
+        // A core has memory at 0, and nobody's text there.
+        let name = if name == 0 { None } else { self.runtime.text_at(core, name, 256) };
+        Some(Entry { name, address })
     }
 
     /// Asks one core for everything; nothing when the file has no names, or when the answers forbid to go on.
@@ -228,22 +233,29 @@ impl Survey<'_> {
     /// Whether the number of functions is that of the two tables.
     fn judge_count(&mut self, core: usize, entries: &[Entry]) {
         let count = entries.len();
+        // The device's table has less than a hundred rows.
+        let next = u32::try_from(count).unwrap_or(u32::MAX);
         let at = self.place(core, "get_func_cnt()");
         let real = entries.iter().take_while(|entry| entry.is_known()).count();
-        let beyond = |entry: &Entry| entry.address == 0 && (entry.name.is_none() || entry.name.as_deref() == Some(UNKNOWN));
+        let beyond =
+            |entry: &Entry| entry.address == 0 && (entry.name.is_none() || entry.name.as_deref() == Some(UNKNOWN));
         if real < count && entries.iter().skip(real).all(beyond) {
             self.findings.error(Rule::Count, at, format!("returns {count}, and there are {real} functions"));
             return;
         }
         // Asking beyond the end may fail in a table: that says nothing.
-        let name = self.runtime.ask(core, "_Z13get_func_namei", count as u32);
-        let address = self.runtime.ask(core, "_Z12get_func_ptri", count as u32);
+        let name = self.runtime.ask(core, "_Z13get_func_namei", next);
+        let address = self.runtime.ask(core, "_Z12get_func_ptri", next);
         if let (Ok(Answer::Returned(name)), Ok(Answer::Returned(address))) = (name, address) {
             let name = self.runtime.text_at(core, name, NAME).filter(|name| is_identifier(name));
             let entry = Entry { name, address };
             if entry.is_known() && self.runtime.function_at(core, address).is_some() {
                 let name = entry.name.as_deref().unwrap_or_default();
-                self.findings.error(Rule::Count, at, format!("returns {count}, and there is a function {count}, `{name}`"));
+                self.findings.error(
+                    Rule::Count,
+                    at,
+                    format!("returns {count}, and there is a function {count}, `{name}`"),
+                );
             }
         }
         too_many(count, &place(self.places, core), self.findings);
@@ -269,7 +281,8 @@ impl Survey<'_> {
             let other = of.filter(|of| entry.name.as_deref() != Some(*of));
             if let Some(other) = other.filter(|of| entries.iter().any(|entry| entry.name.as_deref() == Some(of))) {
                 let name = entry.name.as_deref().unwrap_or("?");
-                let message = format!("function {index} is `{name}` by its name and `{other}` by its address ({function})");
+                let message =
+                    format!("function {index} is `{name}` by its name and `{other}` by its address ({function})");
                 self.findings.error(Rule::Inconsistent, addresses.clone(), message);
             }
         }

@@ -54,7 +54,7 @@ impl Step {
 struct Call {
     steps: Vec<Step>,
     unpublished: bool,
-    ended: Result<(), Error>,
+    ended: Result<(), Box<Error>>,
 }
 
 /// What is known of an operation when it was judged.
@@ -134,6 +134,7 @@ fn best(
         (&[1][..], DType::Float32),
         (&[16][..], DType::Float32),
         (&[4, 4][..], DType::Float32),
+        (&[2, 1][..], DType::Float32),
         (&[16][..], DType::Int32),
         (&[16][..], DType::Int8),
     ] {
@@ -160,29 +161,47 @@ fn best(
     best
 }
 
-/// A tensor of small numbers.
+/// A tensor of the numbers from 1 on.
 fn tensor(dims: &[usize], dtype: DType) -> Option<Tensor> {
     let shape = Shape::new(dims).ok()?;
-    let count: usize = dims.iter().product();
+    let numbers = (1_u8..).take(dims.iter().product());
     let bytes = match dtype {
-        DType::Float32 => (0..count).flat_map(|n| (1.0 + n as f32).to_le_bytes()).collect(),
-        DType::Int32 => (0..count).flat_map(|n| (1 + n as i32).to_le_bytes()).collect(),
-        _ => (0..count).map(|n| 1 + n as u8).collect(),
+        DType::Float32 => numbers.flat_map(|n| f32::from(n).to_le_bytes()).collect(),
+        DType::Int32 => numbers.flat_map(|n| i32::from(n).to_le_bytes()).collect(),
+        _ => numbers.collect(),
     };
     Tensor::new(dtype, shape, bytes).ok()
 }
 
 fn call(runtime: &mut Runtime, name: &str, args: &[Arg], output: &OutputSpec) -> Call {
     let mut report = RunReport::default();
-    let ended = runtime.library().and_then(|mut library| {
-        let mut op = library.op(name)?.output(output.clone());
-        op.run_into(args, &mut report).map(|_| ())
-    });
+    let ended = run(runtime, name, args, output, &mut report);
     // A core that failed was first: the others may not have begun.
-    let core = if let Err(Error::Device(fault)) = &ended { fault.core } else { 0 };
+    let core = fault_of(&ended).map_or(0, |fault| fault.core);
     let steps = report.routines.iter().filter(|call| call.core == core).filter_map(|call| Step::of(&call.routine));
     let unpublished = report.findings.iter().any(|finding| finding.code == "OB0820");
     Call { steps: without_inner(steps.collect()), unpublished, ended }
+}
+
+fn run(
+    runtime: &mut Runtime,
+    name: &str,
+    args: &[Arg],
+    output: &OutputSpec,
+    report: &mut RunReport,
+) -> Result<(), Box<Error>> {
+    let mut library = runtime.library().map_err(Box::new)?;
+    let op = library.op(name).map_err(Box::new)?;
+    op.output(output.clone()).run_into(args, report).map_err(Box::new)?;
+    Ok(())
+}
+
+/// The fault that ended a call.
+fn fault_of(ended: &Result<(), Box<Error>>) -> Option<&DeviceFault> {
+    match ended.as_ref().err()?.as_ref() {
+        Error::Device(fault) => Some(fault),
+        _ => None,
+    }
 }
 
 /// The runtime's 32-bit pull uses the 64-bit one: together they are one step.
@@ -225,18 +244,9 @@ fn rule_of(fault: &DeviceFault) -> Option<Rule> {
 }
 
 /// Compares a call with the shape of a wrapper.
-fn shape(
-    call: &Call,
-    expected: &Option<Vec<ArgumentType>>,
-    pulls: &[&'static str],
-    at: &str,
-    findings: &mut Findings,
-) {
+fn shape(call: &Call, expected: &Option<Vec<ArgumentType>>, pulls: &[&'static str], at: &str, findings: &mut Findings) {
     let steps = &call.steps;
-    let fault = match &call.ended {
-        Err(Error::Device(fault)) => Some(fault.as_ref()),
-        _ => None,
-    };
+    let fault = fault_of(&call.ended);
     let setups = steps.iter().filter(|step| **step == Step::Setup).count();
     match steps.first() {
         Some(Step::Setup) if setups == 1 => {}
@@ -320,10 +330,11 @@ fn ending(steps: &[Step], at: &str, findings: &mut Findings) {
 
 /// What can be said without names of functions.
 fn unnamed(call: &Call, at: &str, findings: &mut Findings) {
+    if let Some((fault, rule)) = fault_of(&call.ended).and_then(|fault| Some((fault, rule_of(fault)?))) {
+        findings.error(rule, at, fault.to_string());
+        return;
+    }
     match &call.ended {
-        Err(Error::Device(fault)) if rule_of(fault).is_some() => {
-            findings.error(rule_of(fault).unwrap_or(Rule::Fault), at, fault.to_string());
-        }
         Err(error) => findings.warning(Rule::Fault, at, format!("fails on plain tensors and numbers: {error}")),
         Ok(()) if call.unpublished => {
             let message = "returns with stores that it has not made visible: it does not end with customop_cleanup()";

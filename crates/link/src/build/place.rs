@@ -144,14 +144,14 @@ pub(super) fn place(
         let before = before.map_or(0, |last| core::mem::replace(last, flags));
         let page = layout.page.filter(|_| before != 0 && before != flags).unwrap_or(1);
         let widest = inputs.iter().map(|id| program.section(*id).align).max().unwrap_or(1).max(output.align).max(page);
-        // An empty section takes no room, not even for its alignment.
+        // An empty section takes no room, not even for its alignment; names for its start are aligned all the same, because what is
+        // walked from there may be the section behind it.
         let empty = inputs.is_empty() && output.reserve == 0;
         let start = match output.address {
             Some(address) => u64::from(address),
-            None if empty => next,
             None => next.next_multiple_of(u64::from(widest)),
         };
-        if start < next || start % u64::from(if empty { 1 } else { widest }) != 0 {
+        if start < next || (!empty && start % u64::from(widest) != 0) {
             let problem = alloc::format!(
                 "its address {start:#x} lies below {next:#x}, where the sections before it end, or is no multiple of \
                  {widest}, the alignment of its contents; move it"
@@ -179,7 +179,7 @@ pub(super) fn place(
                 largest: Vec::new(),
             });
         }
-        if let Some(next) = free.get_mut(region_index) {
+        if let Some(next) = free.get_mut(region_index).filter(|_| !empty) {
             *next = end.max(*next);
         }
         outputs.push(Output {

@@ -38,7 +38,7 @@ fn text(region: &str) -> OutputSection {
 fn constructors(region: &str) -> [OutputSection; 4] {
     let section = |name: &str, order| {
         let inputs = [name.into(), alloc::format!("{name}.*")];
-        OutputSection::new(name, region, &inputs.each_ref().map(String::as_str)).order(order).keep()
+        OutputSection::new(name, region, &inputs.each_ref().map(String::as_str)).order(order).keep().align(4)
     };
     [
         section(".ctors", Order::ReversePriority),

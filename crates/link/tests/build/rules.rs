@@ -122,6 +122,19 @@ fn constructors_stay_in_the_order_of_their_priority_and_have_bounds() {
 }
 
 #[test]
+fn names_for_an_empty_section_are_aligned_like_it_and_take_no_room() {
+    let mut tables = layout();
+    tables.section(OutputSection::new("odd", "ram", &["odd"]).keep());
+    tables.section(OutputSection::new(".ctors", "ram", &[".ctors"]).align(4).bounds("first", "none"));
+    tables.section(OutputSection::new("bytes", "ram", &["bytes"]).keep().bounds("behind", "last"));
+    let odd = ".section odd, \"a\"\n .byte 1\n.section bytes, \"a\"\n .byte 2\n";
+    let linked = link_sources(&[&start(" movi a2, 0\n"), odd], &tables).unwrap();
+    let [first, none, behind] = ["first", "none", "behind"].map(|name| linked.value(name).unwrap());
+    assert!(first % 4 == 0 && first == none && first - behind < 4, "{first:#x} {none:#x} {behind:#x}");
+    assert_eq!(linked.value("last"), Some(behind + 1));
+}
+
+#[test]
 fn tables_that_are_walked_from_the_end_have_the_highest_number_last() {
     let tables = ".section .ctors.65434, \"aw\"\n .word 3\n.section .ctors, \"aw\"\n .word 1\n\
                   .section .ctors.65433, \"aw\"\n .word 2\n";
