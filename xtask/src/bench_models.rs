@@ -7,7 +7,7 @@ use anyhow::Result;
 /// Which networks, and how often.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// This network; may be repeated (resnet18, mobilenet_v2, transformer)
+    /// This network; may be repeated (resnet18, mobilenet_v2, transformer, resnet18_int8, mobilenet_v2_int8)
     #[arg(long, value_name = "NAME")]
     network: Vec<String>,
     /// Rounds in which all take turns

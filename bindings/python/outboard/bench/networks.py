@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from .quantised import quantised
+
 SEED = 18
 IMAGE = (1, 3, 224, 224)
 CLASSES = (1, 1000)
@@ -149,4 +151,6 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "resnet18": resnet18,
     "mobilenet_v2": mobilenet_v2,
     "transformer": transformer,
+    "resnet18_int8": quantised(resnet18),
+    "mobilenet_v2_int8": quantised(mobilenet_v2),
 }

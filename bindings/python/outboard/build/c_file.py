@@ -63,6 +63,7 @@ def render(
         data_text("outboard_tvm_abi.h"),
         data_text("kernel_support.h"),
         _vectors(kernels),
+        _integer_products(kernels),
         _externs(kernels),
         _definitions(model_name, variants, constants, constant_indices, [layout.nbytes for layout in layouts]),
         "/* ---- Kernels ---- */\n",
@@ -114,6 +115,13 @@ def _vectors(kernels: Sequence[KernelC]) -> str:
     return "\n".join(f"OUTBOARD_VECTOR({C_TYPES[t]}, {SUFFIXES[t]}, {lanes})" for t, lanes in types) + "\n" * bool(
         types
     )
+
+
+def _integer_products(kernels: Sequence[KernelC]) -> str:
+    """The products of bytes that the kernels use, for their vector types."""
+    lanes = sorted({lanes for kernel in kernels for lanes in kernel.dot_lanes})
+    uses = [f"OUTBOARD_DOT4({n})" for n in lanes if n > 1]
+    return "\n".join([data_text("integer_support.h"), *uses, ""]) if lanes else ""
 
 
 def _externs(kernels: Sequence[KernelC]) -> str:

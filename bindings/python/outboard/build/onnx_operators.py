@@ -66,6 +66,21 @@ def _gather(inputs: Operands, attributes: Attributes) -> relax.Expr | None:
     return relax.op.take(inputs[0], relax.const(known, "int64"), axis=axis)
 
 
+def _clip(inputs: Operands, _: Attributes) -> relax.Expr | None:
+    """Clip of floats with known bounds; the importer asks at run time whether a bound is a number."""
+    x, *bounds = inputs
+    if len(bounds) == 0 or str(x.ty.dtype) != "float32":
+        return None
+    for operator, bound in zip((relax.op.maximum, relax.op.minimum), bounds, strict=False):
+        if bound is None:
+            continue
+        value = _constant(bound)
+        if value is None or value.size != 1 or np.isnan(value).any():
+            return None
+        x = operator(x, relax.const(value.reshape(())))
+    return x
+
+
 def _is_inf(inputs: Operands, attributes: Attributes) -> relax.Expr | None:
     """IsInf, of which the importer knows only the form that finds both infinities."""
     positive, negative = bool(attributes.get("detect_positive", 1)), bool(attributes.get("detect_negative", 1))
@@ -134,6 +149,7 @@ _OPERATORS: dict[str, Callable[[Operands, Attributes], relax.Expr | None]] = {
     "Max": _pairwise(relax.op.maximum),
     "Min": _pairwise(relax.op.minimum),
     "Sum": _pairwise(relax.op.add),
+    "Clip": _clip,
     "Gather": _gather,
     "IsInf": _is_inf,
     "Dropout": _dropout,

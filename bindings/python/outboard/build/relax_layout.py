@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst, IRModule, Op
 
+from .relax_integers import is_integer_sum
 from .relax_simplify import Mutator, rewritten, shape_of
 
 # A full tile of the widest vectors: output channels are padded to it so that no tile of a kernel is cut off.
@@ -54,7 +55,8 @@ _POOLS: dict[str, Callable[..., relax.Expr]] = {
 
 def channels_last(module: IRModule) -> IRModule:
     """Gives convolutions channels last, sinks the transposes, and makes the trivial ones reshapes."""
-    if not any(_name(b.value) in _CONVOLUTIONS for block in module["main"].body.blocks for b in block.bindings):
+    values = [binding.value for block in module["main"].body.blocks for binding in block.bindings]
+    if not any(name_of(value) in _CONVOLUTIONS or is_integer_sum(value) for value in values):
         return module
     return rewritten(rewritten(rewritten(module, _Convolutions), _Sinking), _Trivial)
 
@@ -64,7 +66,8 @@ def pad_columns(module: IRModule) -> IRModule:
     return rewritten(module, _Padding)
 
 
-def _name(expr: relax.Expr) -> str | None:
+def name_of(expr: relax.Expr) -> str | None:
+    """The name of the operator that an expression calls; None for other expressions."""
     return expr.op.name if isinstance(expr, Call) and isinstance(expr.op, Op) else None
 
 
@@ -72,12 +75,14 @@ def _inverse(axes: Sequence[int]) -> list[int]:
     return [int(i) for i in np.argsort(axes)]
 
 
-class _Mutator(Mutator):
+class OperatorMutator(Mutator):
     """Gives each operator to ``rewrite``, which returns what takes its place, or None."""
 
     def visit_call_(self, call: Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        result = self.rewrite(call, _name(call)) if _name(call) and call.args and shape_of(call) is not None else None
+        result = (
+            self.rewrite(call, name_of(call)) if name_of(call) and call.args and shape_of(call) is not None else None
+        )
         return call if result is None else result
 
     def rewrite(self, call: Call, name: str | None) -> relax.Expr | None:
@@ -112,7 +117,7 @@ class _Mutator(Mutator):
     def transpose_of(self, expr: relax.Expr) -> tuple[relax.Expr, list[int] | None]:
         """The operand and the order of a transpose; the expression itself and None when it is none."""
         value = self.value_of(expr)
-        if _name(value) != "relax.permute_dims":
+        if name_of(value) != "relax.permute_dims":
             return expr, None
         rank = len(shape_of(value.args[0]) or ())
         axes = value.attrs.axes
@@ -120,7 +125,7 @@ class _Mutator(Mutator):
 
 
 @relax.expr_functor.mutator
-class _Convolutions(_Mutator):
+class _Convolutions(OperatorMutator):
     def rewrite(self, call: Call, name: str | None) -> relax.Expr | None:
         a = call.attrs
         operator = _CONVOLUTIONS.get(name or "")
@@ -149,7 +154,7 @@ class _Convolutions(_Mutator):
 
 
 @relax.expr_functor.mutator
-class _Sinking(_Mutator):
+class _Sinking(OperatorMutator):
     def rewrite(self, call: Call, name: str | None) -> relax.Expr | None:
         if name == "relax.permute_dims":
             inner, own = self.transpose_of(call.args[0])[1], self.transpose_of(call)[1]
@@ -245,7 +250,7 @@ def _without(axes: Sequence[int], removed: set[int]) -> list[int]:
 
 
 @relax.expr_functor.mutator
-class _Trivial(_Mutator):
+class _Trivial(OperatorMutator):
     """A transpose that moves only axes of size one moves no data."""
 
     def rewrite(self, call: Call, name: str | None) -> relax.Expr | None:
@@ -260,7 +265,7 @@ class _Trivial(_Mutator):
 
 
 @relax.expr_functor.mutator
-class _Padding(_Mutator):
+class _Padding(OperatorMutator):
     def rewrite(self, call: Call, name: str | None) -> relax.Expr | None:
         if name == "relax.matmul":
             weights = self.constant(call.args[1])

@@ -12,6 +12,7 @@ from tvm.ir import Call, GlobalVar, IRModule, Op
 from .errors import BuildError
 from .onnx_import import Imported, summary
 from .relax_layout import channels_last, pad_columns
+from .relax_quantise import quantise
 from .relax_simplify import RESHAPES, is_static, simplify
 
 
@@ -28,7 +29,7 @@ def lower(imported: Imported) -> LoweredModule:
     t = relax.transform
     module = _run(imported.module, t.DecomposeOpsForInference(), t.CanonicalizeBindings(), t.EliminateCommonSubexpr())
     _refuse_dynamic(module, imported)
-    module = simplify(pad_columns(channels_last(simplify(module))))
+    module = simplify(pad_columns(channels_last(simplify(quantise(simplify(module))))))
     module = _run(
         module,
         t.LegalizeOps({"relax.take": _take}, skip_ops=list(RESHAPES)),

@@ -38,8 +38,11 @@ def simplify(module: IRModule) -> IRModule:
 
 def rewritten(module: IRModule, mutator: type[relax.PyExprMutator]) -> IRModule:
     """A copy of the module in which ``main`` went through a mutator."""
-    result = tvm.IRModule(dict(module.functions.items()))
-    result["main"] = mutator(result).visit_expr(result["main"])
+    rewriter = mutator(tvm.IRModule(dict(module.functions.items())))
+    main = rewriter.visit_expr(module["main"])
+    # The builder holds the module's functions, and the loop programs that the rewriter has added.
+    result = rewriter.builder_.get()
+    result["main"] = main
     passes = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination()]
     return tvm.ir.transform.Sequential(passes)(result)
 

@@ -291,7 +291,8 @@ def _is_vectorisable(expr: tirx.expr.ExprOp) -> bool:
         return False  # few CPUs compute with halves, and compilers split their vectors badly
     if isinstance(expr, TensorLoad):
         return True
-    return isinstance(expr, _VECTORISABLE) and all(_is_vectorisable(child) for child in analysis.children(expr))
+    is_vector = isinstance(expr, _VECTORISABLE) or analysis.is_dot4(expr)
+    return is_vector and all(_is_vectorisable(child) for child in analysis.children(expr))
 
 
 def _tile(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors, constants: frozenset[int]) -> dict[int, int] | None:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from tvm import s_tir, tirx
-from tvm.ir import Call, Expr, PrimType, TensorLoad, Var
+from tvm.ir import Call, Expr, Op, PrimType, TensorLoad, Var
 from tvm.tirx import stmt as st
+
+from .relax_integers import DOT4
 
 _MOST_STEPS = 256
 
@@ -55,6 +57,11 @@ def is_expensive(expr: Expr) -> bool:
         if isinstance(e, tirx.Div | tirx.Mod | tirx.FloorDiv | tirx.FloorMod) and reads_memory(e):
             return True
     return False
+
+
+def is_dot4(expr: Expr) -> bool:
+    """Whether an expression is four products of bytes in one operation, see relax_integers.py."""
+    return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == DOT4
 
 
 def reads_memory(expr: Expr) -> bool:

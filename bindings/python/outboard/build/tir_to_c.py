@@ -20,7 +20,7 @@ from tvm.tirx import stmt as st
 
 from .c_math import FLOAT_FUNCTIONS, OWN_FUNCTIONS, integer_function
 from .errors import BuildError
-from .tir_analysis import reads_memory
+from .tir_analysis import is_dot4, reads_memory
 
 LOCAL_BYTES = 4096
 """Arrays up to this size live on the stack, so that accumulators stay in registers; larger ones in the workspace."""
@@ -97,6 +97,8 @@ class KernelC:
     """Prototypes of the library functions it calls."""
     vectors: frozenset[tuple[str, int]]
     """Element types and lanes of the vector types it uses."""
+    dot_lanes: frozenset[int] = frozenset()
+    """Lanes of the integer products of four bytes that it uses; 1 for those of single words."""
 
     def definition(self, name: str) -> str:
         head = f"OUTBOARD_KERNEL void {name}("
@@ -162,6 +164,8 @@ class _Printer:
     scratch: list[tuple[Scratch, str]] = field(default_factory=list)
     externs: set[str] = field(default_factory=set)
     vectors: set[tuple[str, int]] = field(default_factory=set)
+    dot_lanes: set[int] = field(default_factory=set)
+    has_words: bool = False
     depth: int = 1
     _names: dict[Var, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=lambda: set(_RESERVED))
@@ -186,6 +190,7 @@ class _Printer:
             tuple(self.lines),
             frozenset(self.externs),
             frozenset(self.vectors),
+            frozenset(self.dot_lanes | ({1} if self.has_words else set())),
         )
 
     # ---- names and lines
@@ -382,15 +387,28 @@ class _Printer:
         if isinstance(e, tirx.Min | tirx.Max):
             name = "min" if isinstance(e, tirx.Min) else "max"
             return f"{name}_{vector}({self._value(e.a)}, {self._value(e.b)})", _ATOM
+        if is_dot4(e):
+            return self._dot4(e, f"({vector}){{0}}")
+        if isinstance(e, tirx.Add) and is_dot4(e.b):
+            return self._dot4(e.b, self._value(e.a))
         if isinstance(e, tirx.Add | tirx.Sub | tirx.Mul):
             operator, precedence = _ARITHMETIC[type(e)]
             text = f"{self._operand(e.a, False, precedence)} {operator} {self._operand(e.b, False, precedence + 1)}"
             return text, precedence
         raise BuildError(f"a vector {type(e).__name__} cannot be written in C")
 
+    def _dot4(self, e: Call, total: str) -> _Text:
+        """A sum and the products of four bytes of one word with four of another."""
+        lanes = _lanes(_dtype(e))[1]
+        self.dot_lanes.add(lanes)
+        name = "outboard_dot4" if lanes == 1 else f"dot4_{self._vector('int32', lanes)}"
+        return f"{name}({total}, {self._value(e.args[0])}, {self._value(e.args[1])})", _ATOM
+
     def _arithmetic(self, e: tirx.expr.BinaryOpExpr, index: bool) -> _Text:
         operator, precedence = _ARITHMETIC[type(e)]
         dtype = _dtype(e)
+        if operator == "+" and is_dot4(e.b):
+            return self._dot4(e.b, self._value(e.a))
         if operator == "%" and not _is_integer(dtype):
             return self._library("fmod", e, (e.a, e.b))
         if not index and dtype in ("int32", "int64") and operator in "+-*":
@@ -441,6 +459,8 @@ class _Printer:
         if not isinstance(e.op, Op):
             raise BuildError(f"a call of {e.op} cannot be written in C")
         name, args = e.op.name.rpartition(".")[2], list(e.args)
+        if is_dot4(e):
+            return self._dot4(e, "0")
         if name in ("if_then_else", "likely"):
             return self._choose(args[0], args[1], args[2], index) if len(args) == 3 else self._expr(args[0], index)
         if name in _BITWISE:
@@ -455,7 +475,8 @@ class _Printer:
             return f"bits_{SUFFIXES[_dtype(args[0])]}_{SUFFIXES[_dtype(e)]}({self._value(args[0])})", _ATOM
         if name in ("call_pure_extern", "call_extern"):
             callee = args[0].value if isinstance(args[0], StringImm) else str(args[0])
-            if callee.startswith("outboard_"):  # a function of kernel_support.h
+            if callee.startswith("outboard_"):  # a function of kernel_support.h or integer_support.h
+                self.has_words |= callee == "outboard_word"
                 return f"{callee}({', '.join(self._value(a) for a in args[1:])})", _ATOM
             return self._library(callee.removesuffix("f") if _dtype(e) != "float64" else callee, e, args[1:])
         return self._library(name, e, args)
