@@ -7,6 +7,9 @@ mod support;
 use std::fs;
 
 use outboard_device_build::{DeviceBuild, OpRequest, write_archive};
+use outboard_link::build::Inputs;
+use outboard_link::check::Severity;
+use outboard_link::shape::fll;
 use support::*;
 
 /// The samples of `device/ops`, in C++ and in Rust.
@@ -247,5 +250,216 @@ fn p19_what_is_wrong_with_a_wrapper_is_named() {
         ),
     ] {
         names(sentence, &alone("op.o", changed(changes), &[]), code, words);
+    }
+}
+
+#[test]
+fn p19_what_is_wrong_with_an_object_or_an_archive_is_named() {
+    let object = cxx(GOOD, &[]);
+    let patched = |at: usize, bytes: &[u8]| {
+        let mut file = object.clone();
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+        file
+    };
+    let bundle = "f:\n entry a1, 32\n .byte 0x4f, 0x80, 0xa0, 0x80, 0x11, 0xc3, 0x20, 0x21\n retw\n.size f, . - f\n";
+    let bundle = format!(".text\n.global f\n.type f, @function\n{bundle}");
+    let bundle = DeviceBuild::default().assemble("f.S", &bundle).unwrap();
+    let both = write_archive(&[("op.o".to_owned(), object.clone()), ("f.o".to_owned(), bundle)]);
+    let call4 = ".text\n.global f\n.type f, @function\nf:\n entry a1, 32\n callx4 a4\n retw\n.size f, . - f\n";
+    let call4 = DeviceBuild::default().assemble("f.S", call4).unwrap();
+    let call4 = write_archive(&[("op.o".to_owned(), object.clone()), ("f.o".to_owned(), call4)]);
+    let archive = write_archive(&[("op.o".to_owned(), object.clone())]);
+    let call0 = cxx(GOOD, &["-Xclang", "-target-feature", "-Xclang", "-windowed"]);
+    let body = "torch::Tensor y = torch::empty";
+    let with = |head: &str, text: &str| {
+        changed(&[
+            ("torch::Tensor scale(", &format!("{head}\ntorch::Tensor scale(")),
+            (body, &format!("{text}\n  {body}")),
+        ])
+    };
+    for (sentence, name, file, code, words) in [
+        ("another machine", "op.o", patched(18, &[62, 0]), "OB0873", "op.o: ELF header"),
+        ("a 64-bit file", "op.o", patched(4, &[2]), "OB0873", "64-bit"),
+        ("a big-endian file", "op.o", patched(5, &[2]), "OB0873", "big-endian"),
+        ("half a file", "op.o", object[..object.len() / 2].to_vec(), "OB0886", "sound"),
+        ("half an archive", "op.a", archive[..archive.len() - 100].to_vec(), "OB0886", ""),
+        (
+            "an archive of texts",
+            "op.a",
+            write_archive(&[("notes".to_owned(), b"text".to_vec())]),
+            "OB0886",
+            "without objects",
+        ),
+        ("no file of a device", "op.o", b"hello".to_vec(), "OB0604", "no file of a GPSIMD device"),
+        ("an archive with a bundle", "op.a", both, "OB0875", "op.a(f.o): .text+0x3 (f)"),
+        ("a call of four registers", "op.a", call4, "OB0874", "callx4"),
+        ("code without register windows", "op.o", call0, "OB0874", "call0"),
+        (
+            "an unknown routine",
+            "op.o",
+            with("extern \"C\" void nowhere();", "nowhere();"),
+            "OB0866",
+            "nowhere is not defined",
+        ),
+        (
+            "a misspelt routine",
+            "op.o",
+            with("void customop_set_up(bool);", "customop_set_up(true);"),
+            "OB0866",
+            "alike: _Z14customop_setupb",
+        ),
+        (
+            "a routine of the runtime",
+            "op.o",
+            with("extern \"C\" void vprintf(int, int, int) {}", ""),
+            "OB0867",
+            "vprintf is defined",
+        ),
+        (
+            "a section without a place",
+            "op.o",
+            with("__attribute__((section(\"odd\"))) volatile int kept = 1;", "kept = 2;"),
+            "OB0881",
+            "OB0708",
+        ),
+        (
+            "more memory than there is",
+            "op.o",
+            with("char large[0x3000000];", "asm volatile(\"\" :: \"r\"(large));"),
+            "OB0880",
+            "beyond the end of region",
+        ),
+    ] {
+        names(sentence, &alone(name, file, &[]), code, words);
+    }
+}
+
+#[test]
+fn p19_what_only_a_call_shows_is_a_warning() {
+    let body = "torch::Tensor y = torch::empty";
+    let with = |text: &str| changed(&[(body, &format!("{text}\n  {body}"))]);
+    for (sentence, file, code, words) in [
+        ("an operation that refuses everything", with("TORCH_CHECK(x.dim() == 5);"), "OB0883", "x.dim() == 5"),
+        (
+            "an operation that writes nowhere",
+            with("*reinterpret_cast<volatile int*>(0x70000000) = 1;"),
+            "OB0884",
+            "0x70000000",
+        ),
+    ] {
+        let judged = alone("op.o", file, &[]);
+        names(sentence, &judged, code, words);
+        assert!(judged.findings.iter().all(|finding| finding.severity == Severity::Warning), "{sentence}");
+        let completed: Vec<_> = judged.operations.iter().map(|operation| operation.completed).collect();
+        assert_eq!(completed, [false, true], "{sentence}");
+    }
+    let (object, runtime) = (cxx(GOOD, &[]), DeviceBuild::default().runtime(1).unwrap());
+    let mut inputs = Inputs::new();
+    inputs.add("op.o", &object).unwrap();
+    inputs.add("rt", &runtime).unwrap();
+    let stripped = fll::FllOptions { strip: true, ..fll::FllOptions::new(fll::Cpu::Single) };
+    let judged = alone("op.so", fll::link(inputs, &stripped).unwrap().image, &[]);
+    names("a library without names", &judged, "OB0883", "no names of functions");
+    assert!(judged.operations.iter().all(|operation| operation.pulls.is_none() && operation.completed));
+}
+
+#[test]
+fn p19_schemas_are_compared_with_what_is_pulled() {
+    let object = cxx(GOOD, &[]);
+    for (sentence, schema, code, words) in [
+        ("another type", "ns::scale(Tensor x, int f) -> (Tensor)", "OB0869", "takes Tensor, int"),
+        ("another function", "ns::scales(Tensor x) -> (Tensor)", "OB0885", "scales"),
+    ] {
+        names(sentence, &alone("op.o", object.clone(), &[schema]), code, words);
+    }
+    let many: String = (2..11).map(|n| format!("case {n}: return names + {n} * 2;")).collect();
+    let names_of =
+        "static const char names[] = \"a\\0b\\0c\\0d\\0e\\0f\\0g\\0h\\0i\\0j\\0k\";\nconst char* get_func_name(";
+    let addresses: String = (2..11).map(|n| format!("case {n}: return &twice_stack_switch;")).collect();
+    let eleven = changed(&[
+        ("return 2;", "return 11;"),
+        ("const char* get_func_name(", names_of),
+        ("default: return \"error\"", &format!("{many} default: return \"error\"")),
+        ("default: return nullptr", &format!("{addresses} default: return nullptr")),
+    ]);
+    names("eleven functions", &alone("op.o", eleven, &[]), "OB0880", "11 functions");
+}
+
+/// Links the good operation for eight cores.
+fn eight(object: &[u8]) -> Files {
+    let build = DeviceBuild::default();
+    let images = build.fixed(&[("op.o", object), ("rt", &build.runtime(8).unwrap())], 8).unwrap();
+    images.into_iter().enumerate().map(|(core, image)| (format!("op_cpu{core}.so"), image)).collect()
+}
+
+#[test]
+fn p19_what_is_wrong_with_the_files_of_the_cores_is_named() {
+    let good = eight(&cxx(GOOD, &[]));
+    let other = eight(&changed(&[("torch::mul(x, 2)", "torch::mul(x, 3)")]));
+    let counts = eight(&changed(&[
+        ("#include <torch/torch.h>", "#include <torch/torch.h>\n#include <neuron/neuron-utils.hpp>"),
+        ("static_cast<float>(factor)", "static_cast<float>(factor * get_cpu_count())"),
+    ]));
+    let file = |core: usize| format!("op_cpu{core}.so");
+    let with = |name: String, bytes: &[u8]| {
+        let mut files = good.clone();
+        files.insert(name, bytes.to_vec());
+        files
+    };
+    let mut missing = good.clone();
+    missing.remove(&file(5));
+    let mut damaged = good[&file(6)].clone();
+    damaged[0x200] ^= 1;
+    for (sentence, name, files, code, words) in [
+        ("a missing file", file(0), missing, "OB0877", "op_cpu5.so: the file of core 5"),
+        ("a file in the place of another", file(0), with(file(1), &good[&file(2)]), "OB0877", "is linked for core 2"),
+        ("a file of another program", file(0), with(file(3), &other[&file(3)]), "OB0878", "op_cpu3.so"),
+        ("a file with one bit changed", file(0), with(file(6), &damaged), "OB0878", "op_cpu6.so"),
+        ("a file that is cut off", file(0), with(file(7), &good[&file(7)][..900]), "OB0886", "op_cpu7.so"),
+        (
+            "a core's file under another name",
+            "x.so".to_owned(),
+            with("x.so".into(), &good[&file(3)]),
+            "OB0877",
+            "core 3",
+        ),
+        (
+            "one of eight alone",
+            "x.so".to_owned(),
+            with("x.so".into(), &counts[&file(0)]),
+            "OB0877",
+            "get_cpu_count() is 8",
+        ),
+    ] {
+        names(sentence, &judge(&name, &files, &[]), code, words);
+    }
+}
+
+#[test]
+fn p19_what_is_wrong_with_a_manifest_is_named() {
+    let source = ops().join("negate.cpp");
+    let good = files(&library(&source, SAMPLES[1].1, multicore));
+    let text = String::from_utf8(good["op.ucode_lib.json"].clone()).unwrap();
+    let with = |from: &str, to: &str| {
+        assert!(text.contains(from), "{text}");
+        let mut files = good.clone();
+        files.insert("op.ucode_lib.json".to_owned(), text.replace(from, to).into_bytes());
+        files
+    };
+    let mut missing = good.clone();
+    missing.remove("op_cpu2.so");
+    let mut one = files(&library(&source, SAMPLES[1].1, |request| request));
+    let said = String::from_utf8(one["op.ucode_lib.json"].clone()).unwrap();
+    one.insert("op.ucode_lib.json".to_owned(), said.replace("\"total_cpus\":1", "\"total_cpus\":8").into_bytes());
+    for (sentence, files, code, words) in [
+        ("a missing file", missing, "OB0877", "names op_cpu2.so"),
+        ("another function", with("\"negate_int\"", "\"negate_all\""), "OB0879", "negate_all"),
+        ("another number of cores", one, "OB0879", "says total_cpus 8"),
+        ("another opcode", with("\"opcode\":133", "\"opcode\":134"), "OB0652", "0x86"),
+        ("numbers in another order", with("\"sub_opcode\":1", "\"sub_opcode\":7"), "OB0652", "sub_opcodes"),
+        ("another version", with("\"1.21.1.0\"", "\"2.0.0.0\""), "OB0648", "Mismatch"),
+        ("half a manifest", with(&text[text.len() / 2..], ""), "OB0604", "neither"),
+    ] {
+        names(sentence, &judge("op.ucode_lib.json", &files, &[]), code, words);
     }
 }

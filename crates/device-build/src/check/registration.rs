@@ -58,7 +58,7 @@ pub(super) fn judge(
             if names(&other) != names(&entries) {
                 let (here, there) = (listed(&other), listed(&entries));
                 let message = format!("has the functions {here}, core 0 has {there}");
-                survey.findings.error(Rule::Inconsistent, survey.places[core].clone(), message);
+                survey.findings.error(Rule::Inconsistent, place(places, core), message);
                 return;
             }
         }
