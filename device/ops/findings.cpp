@@ -19,6 +19,17 @@ torch::Tensor shared_accessor(const torch::Tensor& x) {
   return y;
 }
 
+// OB0840: every core reads the tensor through a stream.
+torch::Tensor shared_stream(const torch::Tensor& x) {
+  torch::Tensor y = get_dst_tensor();
+  auto in = x.read_stream_accessor<float>();
+  float* part = block();
+  part[0] = in.read();
+  in.close();
+  y.tcm_accessor().tcm_to_tensor<float>(part, get_cpu_id(), 1);
+  return y;
+}
+
 // OB0841: every core returns a tensor of its own.
 torch::Tensor own_result(const torch::Tensor& x) {
   return torch::zeros(x.sizes(), torch::kFloat);

@@ -24,7 +24,7 @@ fn wrong(operations: &[&str], multicore: bool) -> OpLibrary {
     build("findings.cpp", &schemas.iter().map(String::as_str).collect::<Vec<_>>(), multicore)
 }
 
-const SEVERAL: [&str; 5] = ["shared_accessor", "own_result", "race", "neighbour", "offset_bug"];
+const SEVERAL: [&str; 6] = ["shared_accessor", "shared_stream", "own_result", "race", "neighbour", "offset_bug"];
 static ON_EIGHT: LazyLock<OpLibrary> = LazyLock::new(|| wrong(&SEVERAL, true));
 static MEMORY: LazyLock<OpLibrary> = LazyLock::new(|| {
     let names = ["tcm_behind", "tcm_end", "element_behind", "block_behind", "tcm_freed", "tcm_kept", "tcm_unwritten"];
@@ -81,10 +81,12 @@ fn one(library: &OpLibrary, op: &str, count: usize) -> Finding {
 }
 
 #[test]
-fn accessors_on_several_cores_are_named() {
-    let finding = one(&ON_EIGHT, "shared_accessor", 8);
-    assert_eq!(finding.code, "OB0840");
-    assert!(finding.message.contains("elements of argument 0"), "{finding}");
+fn accessors_and_streams_on_several_cores_are_named() {
+    for op in ["shared_accessor", "shared_stream"] {
+        let finding = one(&ON_EIGHT, op, 8);
+        assert_eq!(finding.code, "OB0840");
+        assert!(finding.message.contains("elements of argument 0"), "{finding}");
+    }
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl Device {
         let calls: Vec<Option<Call>> = (0..self.pool.cores.len()).map(call).collect();
         self.begin(mask);
         let outcome = self.pool.run(&calls);
-        self.account(mask, schema, report);
+        self.account(mask, schema, outcome.is_ok(), report);
         let mut found = self.diagnosed(outcome.as_ref().err().map(AsRef::as_ref));
         report.findings.append(&mut found);
         report.findings = judged(std::mem::take(&mut report.findings), &self.rules);
@@ -189,7 +189,7 @@ impl Device {
     }
 
     /// Collects what the cores did and what is to be noticed.
-    fn account(&mut self, mask: u8, schema: &[Pull], report: &mut RunReport) {
+    fn account(&mut self, mask: u8, schema: &[Pull], ended: bool, report: &mut RunReport) {
         let target = Arc::clone(&self.pool.bus.target);
         let (first, size) = target.hbm.scratch;
         let mut reports = Vec::new();
@@ -203,6 +203,9 @@ impl Device {
                     done.unpublished
                 );
                 report.findings.push(Finding::new(Rule::MissingCleanup, core.index, message));
+            } else if ended && core.observer.was_left() {
+                let message = "the operation ended without customop_cleanup(): on a device its stores, and what it printed, may not be seen";
+                report.findings.push(Finding::new(Rule::MissingCleanup, core.index, message.to_owned()));
             }
             let symbols = Arc::clone(&core.symbols);
             report.findings.extend(pulls(core.index, &core.visited, &symbols, schema));

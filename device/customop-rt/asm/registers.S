@@ -9,6 +9,15 @@ _outboard_prid:
         retw.n
         .size   _outboard_prid, . - _outboard_prid
 
+# Says that a stream of elements begins at the address in a2 and a3: nothing on a device, a mark for who watches it.
+        .section .text._outboard_stream, "ax"
+        .global _outboard_stream
+        .type   _outboard_stream, @function
+_outboard_stream:
+        entry   a1, 32
+        retw.n
+        .size   _outboard_stream, . - _outboard_stream
+
         .section .text._outboard_stack_pointer, "ax"
         .global _outboard_stack_pointer
         .type   _outboard_stack_pointer, @function

@@ -10,6 +10,8 @@
 extern "C" {
 // Stops the core; the text becomes the message of the fault.
 [[noreturn]] void _outboard_trap(const char* text, uint32_t length);
+// A stream of elements begins at this address: nothing on a device, a mark for who watches it.
+void _outboard_stream(uint64_t address);
 int printf(const char* format, ...);
 }
 

@@ -151,6 +151,7 @@ class TensorStream {
         filled_(0),
         buffer_(nullptr) {
     detail::check_type<T>(tensor);
+    _outboard_stream(place_);
     void* room = nullptr;
     if (neuron_dataram_allocate(kBytes, &room, 0) == 0) buffer_ = static_cast<T*>(room);
   }

@@ -24,15 +24,21 @@ enum Hook {
     TcmGive,
     ResultView,
     ReturnTensor,
+    Setup,
+    Cleanup,
+    Stream,
 }
 
-const HOOKS: [(&str, Hook); 6] = [
+const HOOKS: [(&str, Hook); 9] = [
     ("_Z19neuron_hbm_allocatejPyj", Hook::HbmTake),
     ("_Z21neuron_hbm_deallocatey", Hook::HbmGive),
     ("_Z23neuron_dataram_allocatejPPvj", Hook::TcmTake),
     ("_Z25neuron_dataram_deallocatePv", Hook::TcmGive),
     ("_Z14get_dst_tensorv", Hook::ResultView),
     ("_Z22customop_return_tensorRN2at6TensorE", Hook::ReturnTensor),
+    ("_Z14customop_setupb", Hook::Setup),
+    ("_Z16customop_cleanupv", Hook::Cleanup),
+    ("_outboard_stream", Hook::Stream),
 ];
 
 /// Routines that take memory for a stack.
@@ -56,6 +62,8 @@ pub(crate) struct Observer {
     pending: Vec<Pending>,
     findings: Vec<Finding>,
     took_view: bool,
+    /// It set up an operation that it has not cleaned up after.
+    in_operation: bool,
     several_cores: bool,
 }
 
@@ -77,6 +85,7 @@ impl Observer {
         self.pending.clear();
         self.findings.clear();
         self.took_view = false;
+        self.in_operation = false;
         self.several_cores = several_cores;
     }
 
@@ -124,6 +133,14 @@ impl Observer {
                 self.add(Rule::ResultView, core, message.to_owned(), &frames, symbols, false);
             }
             Hook::ReturnTensor => {}
+            Hook::Setup => self.in_operation = true,
+            Hook::Cleanup => self.in_operation = false,
+            Hook::Stream => {
+                let address = u64::from(first) | u64::from(second) << 32;
+                let region = engine.memory_mut().watch().and_then(|watch| watch.shadow.find(address));
+                let frames = engine.backtrace();
+                region.into_iter().for_each(|region| self.element(&region, core, &frames, symbols));
+            }
         }
     }
 
@@ -146,17 +163,7 @@ impl Observer {
         for noticed in watch.take() {
             match noticed {
                 Noticed::Direct(_) if of_runtime => watch.was_runtime(),
-                Noticed::Direct(region) => {
-                    let (_, others) = region.note_direct(core);
-                    if others && self.several_cores {
-                        let message = format!(
-                            "elements of {} are accessed one by one on several cores; accessors and streams are for one core: their \
-                             caches are not coherent. Use tcm_accessor() and move blocks",
-                            region.name
-                        );
-                        self.add(Rule::SharedAccessor, core, message, frames, symbols, true);
-                    }
-                }
+                Noticed::Direct(region) => self.element(&region, core, frames, symbols),
                 // Said once, when the tensor is returned.
                 Noticed::Violation(Violation { rule: Rule::Race, .. }) if copies => {}
                 Noticed::Violation(Violation { rule, message }) => {
@@ -164,6 +171,24 @@ impl Observer {
                 }
             }
         }
+    }
+
+    /// A core goes through the elements of a tensor.
+    fn element(&mut self, region: &Region, core: usize, frames: &[Frame], symbols: &Symbols) {
+        let others = region.note_direct(core);
+        if others && self.several_cores && region.kind != RegionKind::Allocation {
+            let message = format!(
+                "elements of {} are accessed one by one on several cores; accessors and streams are for one core: their caches are \
+                 not coherent. Use tcm_accessor() and move blocks",
+                region.name
+            );
+            self.add(Rule::SharedAccessor, core, message, frames, symbols, true);
+        }
+    }
+
+    /// Whether the operation has ended without customop_cleanup().
+    pub(crate) fn was_left(&self) -> bool {
+        self.in_operation
     }
 
     /// A finding at the innermost place that is not the runtime's own. The first of `frames` is the instruction itself when

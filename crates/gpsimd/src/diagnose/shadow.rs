@@ -41,11 +41,10 @@ impl Region {
         Self { kind, name, start, end, live: AtomicBool::new(true), direct: AtomicU8::new(0), marks }
     }
 
-    /// Notes that a core accesses elements; says whether it is the first time, and whether another core did it before.
-    pub(crate) fn note_direct(&self, core: usize) -> (bool, bool) {
+    /// Notes that a core accesses elements; says whether another core did it before.
+    pub(crate) fn note_direct(&self, core: usize) -> bool {
         let own = 1_u8 << (core & 7);
-        let before = self.direct.fetch_or(own, Ordering::Relaxed);
-        (before & own == 0, before & !own != 0)
+        self.direct.fetch_or(own, Ordering::Relaxed) & !own != 0
     }
 
     pub(crate) fn has_direct(&self, core: usize) -> bool {
