@@ -110,14 +110,22 @@ impl Described {
         if dims.len() > MAX_RANK {
             return Err(bad(format!("{} dimensions; a tensor has at most {MAX_RANK}", dims.len())));
         }
-        if let Some(dim) = dims.iter().find(|dim| **dim > MAX_DIM || **dim == 0) {
-            return Err(bad(format!("dimension {dim}; dimensions are 1 to {MAX_DIM}: reshape the tensor")));
+        if let Some(dim) = dims.iter().find(|dim| **dim > MAX_DIM) {
+            return Err(bad(format!("dimension {dim}; dimensions are at most {MAX_DIM}: reshape the tensor")));
+        }
+        if dims.contains(&0) {
+            return Ok(Self { element, dims: dims.to_vec() });
         }
         let elements = dims.iter().try_fold(1_u32, |all, dim| all.checked_mul(u32::try_from(*dim).ok()?));
         if elements.is_none() {
             return Err(bad("more than 4,294,967,295 elements".to_owned()));
         }
         Ok(Self { element, dims: dims.to_vec() })
+    }
+
+    /// Whether it has no elements. Such a tensor has no record: there, the first dimension of 0 ends the shape.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.dims.contains(&0)
     }
 
     fn elements(&self) -> u32 {
@@ -210,12 +218,21 @@ mod tests {
     fn what_the_device_cannot_take_is_refused_on_the_host() {
         assert!(problem(DType::Float32, &[]).contains("at least one dimension"));
         assert!(problem(DType::Float32, &[65_536]).contains("dimension 65536"));
-        assert!(problem(DType::Float32, &[4, 0]).contains("dimension 0"));
         assert!(problem(DType::Float32, &[1; 9]).contains("9 dimensions"));
         assert!(problem(DType::Int8, &[65_535, 65_535, 2]).contains("elements"));
         for dtype in [DType::Float64, DType::UInt16, DType::UInt32, DType::UInt64, DType::Bool] {
             assert!(problem(dtype, &[1]).contains(dtype.name()));
         }
+    }
+
+    #[test]
+    fn an_empty_tensor_has_a_shape_and_no_bytes() {
+        for dims in [&[0][..], &[3, 0, 65_535], &[65_535, 65_535, 2, 0]] {
+            let described = Described::new(0, DType::Float32, dims).unwrap();
+            assert_eq!((described.is_empty(), described.bytes()), (true, 0), "{dims:?}");
+        }
+        assert!(problem(DType::Float32, &[0, 65_536]).contains("dimension 65536"));
+        assert!(!Described::new(0, DType::Float32, &[1]).unwrap().is_empty());
     }
 
     #[test]

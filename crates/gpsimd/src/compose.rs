@@ -134,7 +134,7 @@ pub fn compose(target: &PoolTarget, request: &ModelRequest<'_>) -> Result<Model,
     let mut next = ALIGN;
     let mut operand = |index: usize, name: String, kind: &'static str, spec: OutputSpec| -> Result<Operand, Error> {
         let described = Described::new(index, spec.dtype, &spec.shape)?;
-        if described.bytes() == 0 {
+        if described.is_empty() {
             let problem = "a model's DMA blocks cannot move an empty tensor: give its shape at least one element";
             return Err(Error::Argument { index, problem: problem.to_owned() });
         }

@@ -557,6 +557,10 @@ impl Op<'_> {
         }
         let output = self.output_spec(args)?;
         let described = Described::new(args.len(), output.dtype, &output.shape)?;
+        if nothing_to_compute(&described, args)? {
+            report.log.push("the result has no elements: nothing was dispatched".to_owned());
+            return tensor(&output, Vec::new());
+        }
         let mut next = target.soc.hbm_base + target.hbm.tensors;
         let end = target.soc.hbm_base + target.hbm.staging;
         let mut place = |index: usize, bytes: u64| -> Result<u64, Error> {
@@ -653,6 +657,21 @@ impl Op<'_> {
             rows.filter(|row| row[3] == 0xf0 && u32::from_le_bytes([row[4], row[5], row[6], row[7]]) == wanted);
         found.next().map(|row| row[2]).ok_or_else(missing)
     }
+}
+
+/// Whether the result is empty, and with it known. The argument's record cannot say that a dimension is 0, which ends a shape
+/// there; so an empty operand of anything else is refused.
+fn nothing_to_compute(result: &Described, args: &[Arg]) -> Result<bool, Error> {
+    for (index, arg) in args.iter().enumerate() {
+        let Arg::Tensor(tensor) = arg else { continue };
+        let operand = Described::new(index, tensor.dtype(), tensor.shape().dims())?;
+        if operand.is_empty() && !result.is_empty() {
+            let problem = "an empty tensor cannot be described to the device, where a dimension of 0 ends a shape: it is allowed \
+                           only when the result is empty, too";
+            return Err(Error::Argument { index, problem: problem.to_owned() });
+        }
+    }
+    Ok(result.is_empty())
 }
 
 /// The instruction that tells the host that an operation is done.

@@ -5,7 +5,7 @@ mod support;
 
 use outboard_gpsimd::{Arg, DispatchBy, Outcome, OutputSpec, Runtime, RuntimeOptions, Schedule, UcodePair};
 use outboard_link::pi::{PrelinkRequest, prelink};
-use outboard_tensor::DType;
+use outboard_tensor::{DType, Shape, Tensor};
 use support::{build, floats, pi, slices, values};
 
 /// Numbers of both signs; not a multiple of eight of them.
@@ -165,4 +165,17 @@ fn libraries_replace_each_other_and_can_be_loaded_again() {
         runtime.unload();
         assert!(runtime.library().is_err());
     }
+}
+
+#[test]
+fn an_empty_result_is_known_without_the_device_and_an_empty_operand_of_anything_else_is_refused() {
+    let mut runtime = Runtime::new(RuntimeOptions::default()).unwrap();
+    let mut library = runtime.load(&[&pi("relu").image]).unwrap();
+    let empty = Arg::from(Tensor::from_values::<f32>(Shape::new(&[3, 0, 5]).unwrap(), &[]).unwrap());
+    let y = library.op("relu_forward").unwrap().run(std::slice::from_ref(&empty)).unwrap();
+    assert_eq!((y.result.shape().dims(), y.result.bytes().len()), (&[3, 0, 5][..], 0));
+    assert_eq!((y.report.dispatches, y.report.log.len()), (0, 1));
+    let one = OutputSpec { dtype: DType::Float32, shape: vec![1] };
+    let error = library.op("relu_forward").unwrap().output(one).run(&[empty]).unwrap_err();
+    assert!(error.explain() == "OB0809" && error.to_string().contains("ends a shape"), "{error}");
 }

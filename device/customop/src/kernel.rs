@@ -184,18 +184,28 @@ impl Tensor {
         core::ptr::with_exposed_provenance_mut(local as usize)
     }
 
-    /// Copies elements from `offset` on into data memory.
-    pub fn read_into<T>(&self, buffer: &mut [T], offset: u32) {
+    /// Where `bytes` bytes from element `offset` on are; ends the operation when the tensor does not have them.
+    fn span<T>(&self, offset: u32, bytes: u32) -> u64 {
+        let skipped = u64::from(offset) * size_of::<T>() as u64;
+        if skipped + u64::from(bytes) > u64::from(self.numel()) * u64::from(self.item_size()) {
+            fail("a copy goes past the last element of a tensor");
+        }
+        self.data() + skipped
+    }
+
+    /// Copies elements from `offset` on into data memory. Offsets count elements of the buffer's type; past the last element of
+    /// the tensor, the operation ends.
+    pub fn read_into<T: Copy>(&self, buffer: &mut [T], offset: u32) {
         let bytes = size_of_val(buffer) as u32;
-        let from = self.data() + u64::from(offset) * size_of::<T>() as u64;
+        let from = self.span::<T>(offset, bytes);
         // SAFETY: the buffer has that many bytes.
         unsafe { routine::neuron_memcpy_in(buffer.as_mut_ptr().cast(), soc(from), bytes) }
     }
 
-    /// Copies elements from data memory to `offset` on.
-    pub fn write_from<T>(&self, buffer: &mut [T], offset: u32) {
+    /// Copies elements from data memory to `offset` on, counted as for [`Tensor::read_into`].
+    pub fn write_from<T: Copy>(&self, buffer: &mut [T], offset: u32) {
         let bytes = size_of_val(buffer) as u32;
-        let to = self.data() + u64::from(offset) * size_of::<T>() as u64;
+        let to = self.span::<T>(offset, bytes);
         // SAFETY: the buffer has that many bytes.
         unsafe { routine::neuron_memcpy_out(soc(to), buffer.as_mut_ptr().cast(), bytes) }
     }

@@ -10,10 +10,14 @@ pub mod abi;
 pub mod argument;
 pub mod dtype;
 #[cfg(target_arch = "xtensa")]
+pub mod element;
+#[cfg(target_arch = "xtensa")]
 pub mod kernel;
 #[cfg(target_arch = "xtensa")]
 pub mod math;
 mod operation;
+#[cfg(target_arch = "xtensa")]
+pub mod stream;
 
 pub use customop_macro::{custom_op, library};
 pub use operation::Operation;
@@ -25,4 +29,6 @@ pub mod prelude {
     pub use crate::dtype::ScalarType;
     #[cfg(target_arch = "xtensa")]
     pub use crate::kernel::{Tcm, fail, routine, share};
+    #[cfg(target_arch = "xtensa")]
+    pub use crate::stream::{ReadStream, WriteStream};
 }

@@ -1,4 +1,4 @@
-//! relu in two ways: on one core, and on all of them. Built by `outboard op build`, which writes the rest.
+//! relu three ways: element by element, in blocks of data memory, in blocks on all cores. Built by `outboard op build`.
 
 use customop::prelude::*;
 
@@ -18,6 +18,18 @@ fn blocks(x: &Tensor, y: &Tensor, first: u32, count: u32) {
         y.write_from(values, first + done);
         done += values.len() as u32;
     }
+}
+
+/// Element by element, each access through a window.
+#[custom_op]
+pub fn relu(x: &Tensor) -> Tensor {
+    let (sizes, rank) = x.sizes();
+    let y = Tensor::empty(&sizes[..rank], ScalarType::Float);
+    for index in 0..x.numel() {
+        let value: f32 = x.get(index);
+        y.set(index, if value < 0.0 { 0.0 } else { value });
+    }
+    y
 }
 
 /// On one core; the result is the operation's own, and is copied when it ends.
