@@ -241,3 +241,29 @@ fn a_neff_needs_the_shape_of_every_argument() {
         assert!(!folder.path().join("o.so").exists() && !folder.path().join("o.neff").exists());
     }
 }
+
+#[test]
+fn p19_check_follows_operations_and_exits_with_three_when_one_is_wrong() {
+    let folder = folder("add");
+    let at = folder.path();
+    std::fs::write(at.join("libadd.a"), DeviceBuild::default().op("add").unwrap()).unwrap();
+    for file in ["add.pi", "libadd.a"] {
+        let right = outboard(at, &["check", file, "--profile", "customop", "--json"]);
+        assert_eq!(code(&right), 0, "{}", stdout(&right));
+        let page = json(&right);
+        assert_eq!((&page["status"], &page["profile"]), (&Value::from("ok"), &Value::from("customop")));
+        let last = &page["operations"][1];
+        assert_eq!((&last["name"], &last["completed"]), (&Value::from("axpy"), &Value::from(true)));
+        assert_eq!(last["pulls"][3], "customop_next_longlong");
+    }
+    let schema = ["--schema", "ns::axpy(Tensor x, Tensor y, int n, float a) -> (Tensor)"];
+    let wrong = outboard(at, &[&["check", "libadd.a", "--profile", "customop"][..], &schema].concat());
+    assert_eq!(code(&wrong), 3, "{}", stderr(&wrong));
+    assert!(
+        stdout(&wrong).starts_with("error[OB0869] libadd.a: axpy: pulls tensor, tensor, float, longlong"),
+        "{}",
+        stdout(&wrong)
+    );
+    let elsewhere = outboard(at, &[&["check", "add.pi"][..], &schema].concat());
+    assert!(code(&elsewhere) == 1 && stderr(&elsewhere).contains("--schema is for --profile customop"));
+}

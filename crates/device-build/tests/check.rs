@@ -7,6 +7,8 @@ mod support;
 use std::fs;
 
 use outboard_device_build::{DeviceBuild, OpRequest, write_archive};
+use outboard_elf::archive::Archive;
+use outboard_elf::{Class, Elf, StringTable, SymbolTable, sht};
 use outboard_link::build::Inputs;
 use outboard_link::check::Severity;
 use outboard_link::shape::fll;
@@ -462,4 +464,77 @@ fn p19_what_is_wrong_with_a_manifest_is_named() {
     ] {
         names(sentence, &judge("op.ucode_lib.json", &files, &[]), code, words);
     }
+}
+
+#[test]
+fn p19_damaged_files_are_judged_without_a_panic_and_within_their_budget() {
+    let object = cxx(GOOD, &[]);
+    let runtime = DeviceBuild::default().runtime(1).unwrap();
+    let image = DeviceBuild::default().fixed(&[("op.o", &object), ("rt", &runtime)], 1).unwrap().remove(0);
+    let mut seed = 1_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    let mut codes = std::collections::BTreeSet::new();
+    for round in 0..60 {
+        let (name, mut file) = if round % 2 == 0 { ("op.o", object.clone()) } else { ("op.so", image.clone()) };
+        // Headers and tables are where a reader trusts most; the rest is code.
+        let end = if round % 4 < 2 { 0x40 } else { file.len() };
+        for _ in 0..4 {
+            let at = random(end);
+            file[at] = u8::try_from(random(256)).unwrap();
+        }
+        let judged = alone(name, file, &[]);
+        codes.extend(judged.findings.iter().map(|finding| finding.code));
+    }
+    assert!(codes.len() > 3, "{codes:?}");
+}
+
+#[test]
+fn p19_a_thousand_symbols_with_one_long_name_are_a_damaged_file() {
+    let mut file = cxx(GOOD, &[]);
+    let word = |file: &[u8], at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let put = |file: &mut Vec<u8>, at: usize, value: usize| {
+        file[at..at + 4].copy_from_slice(&u32::try_from(value).unwrap().to_le_bytes());
+    };
+    let (headers, count) = (word(&file, 32), u16::from_le_bytes([file[48], file[49]]) as usize);
+    let table = (0..count).map(|index| headers + 40 * index).find(|at| word(&file, at + 4) == 2).unwrap();
+    let strings = headers + 40 * word(&file, table + 24);
+    let at = file.len();
+    file.extend([b"\0".as_slice(), &[b'n'; 4000], b"\0"].concat());
+    put(&mut file, strings + 16, at);
+    put(&mut file, strings + 20, 4002);
+    let at = file.len();
+    file.extend([[0; 16], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0, 0, 0]].concat());
+    for _ in 0..1000 {
+        file.extend([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0, 0, 0]);
+    }
+    put(&mut file, table + 16, at);
+    let size = file.len() - at;
+    put(&mut file, table + 20, size);
+    names("one long name", &alone("op.o", file, &[]), "OB0886", "the length of all symbol names");
+}
+
+#[test]
+fn p19_a_name_inside_of_the_runtime_is_none_that_it_offers() {
+    let runtime = DeviceBuild::default().runtime(1).unwrap();
+    let inner = Archive::open(&runtime).unwrap().flatten().find_map(|member| {
+        let sections = Elf::parse(member.data).ok()?.sections().ok()?;
+        let table = sections.iter().find(|section| section.kind == sht::SYMTAB)?;
+        let strings = sections.data(&sections.get(table.link as usize)?).ok()?;
+        let strings = StringTable::new("names", strings).ok()?;
+        let symbols = SymbolTable::new(Class::Elf32, sections.data(&table).ok()?);
+        let globals = symbols.iter().filter(|symbol| symbol.defined() && !symbol.local());
+        let mut names = globals.filter_map(|symbol| strings.get("a name", symbol.name.into(), 4096).ok());
+        names
+            .find(|name| name.starts_with(b"_R") || name.starts_with(b"__rust"))
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+    });
+    let inner = inner.unwrap();
+    let user =
+        format!(".text\n.global f\n.type f, @function\nf:\n entry a1, 32\n movi a2, {inner}\n retw\n.size f, . - f\n");
+    let user = DeviceBuild::default().assemble("f.S", &user).unwrap();
+    let archive = write_archive(&[("op.o".to_owned(), cxx(GOOD, &[])), ("f.o".to_owned(), user)]);
+    names("an inner name", &alone("op.a", archive, &[]), "OB0866", "inside of the runtime");
 }

@@ -34,9 +34,9 @@ impl Runtime {
     pub fn text_at(&mut self, core: usize, address: u32, longest: usize) -> Option<String> {
         let core = self.device.pool.cores.get_mut(core)?;
         let mut text = Vec::new();
-        for next in (address..).take(longest + 1) {
+        for offset in 0..=longest {
             let mut byte = [0];
-            core.memory().peek(next, &mut byte).ok()?;
+            core.memory().peek(address.wrapping_add(offset as u32), &mut byte).ok()?;
             match byte {
                 [0] => return String::from_utf8(text).ok(),
                 [other] => text.push(other),

@@ -3,7 +3,7 @@
 
 mod support;
 
-use outboard_gpsimd::{Arg, DispatchBy, Outcome, OutputSpec, Runtime, RuntimeOptions, Schedule, UcodePair};
+use outboard_gpsimd::{Answer, Arg, DispatchBy, Outcome, OutputSpec, Runtime, RuntimeOptions, Schedule, UcodePair};
 use outboard_link::pi::{PrelinkRequest, prelink};
 use outboard_tensor::{DType, Shape, Tensor};
 use support::{build, floats, pi, slices, values};
@@ -178,4 +178,27 @@ fn an_empty_result_is_known_without_the_device_and_an_empty_operand_of_anything_
     let one = OutputSpec { dtype: DType::Float32, shape: vec![1] };
     let error = library.op("relu_forward").unwrap().output(one).run(&[empty]).unwrap_err();
     assert!(error.explain() == "OB0809" && error.to_string().contains("ends a shape"), "{error}");
+}
+
+#[test]
+fn functions_of_a_library_are_asked_beside_its_dispatches() {
+    let files = build().fixed_op("relu", 8).unwrap();
+    let mut runtime = Runtime::new(RuntimeOptions::default()).unwrap();
+    let [count, name, pointer] = ["_Z12get_func_cntv", "_Z13get_func_namei", "_Z12get_func_ptri"];
+    assert_eq!(runtime.ask(0, count, 0).unwrap(), Answer::NoSuchFunction);
+    runtime.load(&slices(&files)).unwrap();
+    for core in 0..8 {
+        assert_eq!(runtime.ask(core, count, 0).unwrap(), Answer::Returned(2));
+        let Answer::Returned(text) = runtime.ask(core, name, 1).unwrap() else { panic!("no name") };
+        assert_eq!(runtime.text_at(core, text, 64).as_deref(), Some("relu_backward"));
+        assert_eq!(runtime.text_at(core, text, 5), None);
+        let Answer::Returned(function) = runtime.ask(core, pointer, 1).unwrap() else { panic!("no address") };
+        assert!(runtime.function_at(core, function).is_some() && runtime.function_at(core, function + 1).is_none());
+    }
+    assert!(
+        runtime.has_names(7) && runtime.has_function(7, count) && runtime.function_names(7).any(|known| known == name)
+    );
+    assert!(!runtime.has_names(8) && !runtime.has_function(0, "nothing") && runtime.function_names(8).next().is_none());
+    assert_eq!(runtime.ask(8, count, 0).unwrap(), Answer::NoSuchFunction);
+    assert_eq!(runtime.text_at(0, u32::MAX, 64), None);
 }

@@ -64,6 +64,9 @@ pub(crate) fn read<'a>(place: &str, bytes: &'a [u8], findings: &mut Findings) ->
 fn symbols(elf: &Elf<'_>) -> Result<Vec<Named>, ElfError> {
     let sections = elf.sections()?;
     let mut list = Vec::new();
+    // A sound file is longer than the names in it; a hostile one may use one long name a thousand times.
+    let limit = elf.bytes().len().saturating_mul(2).saturating_add(1024);
+    let mut names = 0_u64;
     for section in sections.iter().filter(|section| section.kind == sht::SYMTAB) {
         let Some(strings) = sections.get(section.link as usize) else { continue };
         let strings = StringTable::new("the symbol names", sections.data(&strings)?)?;
@@ -72,6 +75,10 @@ fn symbols(elf: &Elf<'_>) -> Result<Vec<Named>, ElfError> {
                 continue;
             }
             let name = strings.get("a symbol name", symbol.name.into(), LONGEST)?;
+            names = names.saturating_add(name.len() as u64);
+            if names > limit {
+                return Err(ElfError::Limit { what: "the length of all symbol names", value: names, limit });
+            }
             list.push(Named {
                 name: String::from_utf8_lossy(name).into_owned(),
                 section: symbol.defined().then_some(usize::from(symbol.shndx)),

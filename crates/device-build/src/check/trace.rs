@@ -11,7 +11,7 @@ use super::signature;
 use crate::schema::{ArgumentType, MAX_ARGUMENTS, Schema};
 
 /// Instructions of one call.
-const FUEL: u64 = 20_000_000;
+const FUEL: u64 = 4_000_000;
 
 /// What a wrapper does, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
