@@ -94,7 +94,11 @@ impl Judge<'_> {
         }
         if file.starts_with(b"\x7fELF") {
             let Some(object) = object::read(name, file, &mut self.findings) else { return Ok(()) };
-            return if object.elf.header().kind == et::REL { self.objects(vec![object]) } else { self.linked(object) };
+            if object.elf.header().kind == et::REL {
+                return self.objects(vec![object]);
+            }
+            self.linked(&object);
+            return Ok(());
         }
         for finding in outboard_neff::check::custom_ops(name, file) {
             self.findings.push(finding);
@@ -103,10 +107,10 @@ impl Judge<'_> {
             return Ok(());
         }
         // What is no manifest has no libraries.
-        match parse_ucode_lib(name, file, RuntimeVersion::default()) {
-            Ok(libraries) => self.manifest(&libraries),
-            Err(_) => Ok(()),
+        if let Ok(libraries) = parse_ucode_lib(name, file, RuntimeVersion::default()) {
+            self.manifest(&libraries);
         }
+        Ok(())
     }
 
     fn archive(&mut self) -> Result<(), BuildError> {
@@ -210,9 +214,9 @@ impl Judge<'_> {
     }
 
     /// Judges a linked file, with those of the other cores.
-    fn linked(&mut self, object: Object<'_>) -> Result<(), BuildError> {
+    fn linked(&mut self, object: &Object<'_>) {
         let name = self.check.name;
-        let Some(shape) = images::shape(&object, &mut self.findings) else { return Ok(()) };
+        let Some(shape) = images::shape(object, &mut self.findings) else { return };
         let file = || vec![(name.to_owned(), self.check.file.to_vec())];
         match (shape, numbered(name)) {
             (Linked::Pi, _) => {
@@ -235,7 +239,6 @@ impl Judge<'_> {
                 self.findings.error(Rule::CoreFile, name, message);
             }
         }
-        Ok(())
     }
 
     /// The files of all cores, by the name of one of them.
@@ -295,8 +298,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Loads a library into simulated cores, asks it for its functions and calls each; the names of the functions.
-    fn run(&mut self, files: &[(String, Vec<u8>)], cores: u8) -> Vec<String> {
+    /// Loads a library into simulated cores, asks it for its functions and calls each.
+    fn run(&mut self, files: &[(String, Vec<u8>)], cores: u8) {
         let target = PoolTarget { cores: cores.into(), ..PoolTarget::default() };
         let options =
             RuntimeOptions { target, schedule: Schedule::Seeded(0), trace: true, ..RuntimeOptions::default() };
@@ -309,7 +312,7 @@ impl Judge<'_> {
             Ok(runtime) => runtime,
             Err(error) => {
                 self.findings.error(Rule::Entry, place, error.to_string());
-                return Vec::new();
+                return;
             }
         };
         runtime.set_fuel(FUEL);
@@ -318,7 +321,7 @@ impl Judge<'_> {
         registration::judge(&mut runtime, &loaded, &places, &mut self.findings);
         let names = loaded.unwrap_or_default();
         if self.findings.has_errors() {
-            return names;
+            return;
         }
         for schema in self.check.schemas.iter().filter(|schema| !names.contains(&schema.name)) {
             let message =
@@ -329,11 +332,10 @@ impl Judge<'_> {
             let operation = trace::judge(&mut runtime, name, self.check.schemas, &place, &mut self.findings);
             self.operations.push(operation);
         }
-        names
     }
 
     /// Judges the libraries that a manifest names.
-    fn manifest(&mut self, libraries: &[UcodeLib]) -> Result<(), BuildError> {
+    fn manifest(&mut self, libraries: &[UcodeLib]) {
         let mut files = Vec::new();
         for library in libraries.iter().filter(|library| !library.is_builtin) {
             match self.bytes(&library.library) {
@@ -344,9 +346,9 @@ impl Judge<'_> {
                 }
             }
         }
-        let Some(first) = libraries.iter().find(|library| !library.is_builtin) else { return Ok(()) };
+        let Some(first) = libraries.iter().find(|library| !library.is_builtin) else { return };
         if self.findings.has_errors() {
-            return Ok(());
+            return;
         }
         if files.len() > 1 {
             let in_order = libraries.iter().filter(|library| !library.is_builtin).zip(0_u8..);
@@ -360,16 +362,11 @@ impl Judge<'_> {
                 self.findings.error(Rule::CoreFile, self.check.name, message);
             }
         }
-        self.described(libraries, first, &files)
+        self.described(libraries, first, &files);
     }
 
     /// Compares what a manifest says with what its library is.
-    fn described(
-        &mut self,
-        libraries: &[UcodeLib],
-        first: &UcodeLib,
-        files: &[(String, Vec<u8>)],
-    ) -> Result<(), BuildError> {
+    fn described(&mut self, libraries: &[UcodeLib], first: &UcodeLib, files: &[(String, Vec<u8>)]) {
         let name = self.check.name;
         if let Some(other) =
             libraries.iter().find(|library| !library.is_builtin && library.functions != first.functions)
@@ -381,7 +378,7 @@ impl Judge<'_> {
             let object = object::read(place, bytes, &mut self.findings)?;
             Some(images::shape(&object, &mut self.findings)? == Linked::Pi)
         });
-        let Some(pi) = pi else { return Ok(()) };
+        let Some(pi) = pi else { return };
         let cores = if pi || files.len() > 1 { CORES } else { 1 };
         let said = if first.total_cpus == 0 { 1 } else { first.total_cpus };
         if said != cores {
@@ -389,7 +386,7 @@ impl Judge<'_> {
             self.findings.error(Rule::Manifest, name, message);
         }
         if self.findings.has_errors() {
-            return Ok(());
+            return;
         }
         self.library(files, cores);
         let declared: Vec<&str> = first.functions.iter().map(|function| function.name.as_str()).collect();
@@ -399,7 +396,6 @@ impl Judge<'_> {
                 format!("lists {}, and {} registers {}", declared.join(", "), first.library, called.join(", "));
             self.findings.error(Rule::Manifest, name, message);
         }
-        Ok(())
     }
 }
 
