@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
-use crate::{DeviceBuild, OpError};
+use crate::rust_source::RustSource;
+use crate::{BuildError, DeviceBuild, OpError};
 
 /// The compiler, unless `OUTBOARD_CLANGXX` names another.
 const CLANG: &str = "clang++-22";
@@ -62,7 +63,7 @@ pub(crate) fn cxx(
     clang.arg(format!("-DSTACK_SIZE={stack}u")).args(flags).arg("-c").arg(source).arg("-o").arg(object);
     let output = clang.output().map_err(|error| OpError::Missing {
         program: program.clone(),
-        install: "apt-get install clang-22",
+        install: "apt-get install clang-22".to_owned(),
         error: error.to_string(),
     })?;
     let said = outcome(source, &program, output)?;
@@ -80,10 +81,10 @@ fn outcome(source: &Path, program: &str, output: Output) -> Result<String, OpErr
     Err(OpError::Compile { source_file: source.to_owned(), program: program.to_owned(), output: said })
 }
 
-/// Compiles a Rust file with its generated root to an archive.
+/// Compiles a Rust file or crate with its generated root to an archive.
 pub(crate) fn rust(
     build: &DeviceBuild,
-    source: &Path,
+    source: &RustSource,
     root: &str,
     folder: &Path,
 ) -> Result<(Vec<u8>, String), OpError> {
@@ -93,12 +94,13 @@ pub(crate) fn rust(
     };
     let package = folder.join("package");
     fs::create_dir_all(&package).map_err(wrong(&package))?;
-    let device = build.sources();
     let manifest = format!(
-        "[package]\nname = \"operation\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\npath = \"root.rs\"\n\
-         crate-type = [\"staticlib\"]\n\n[dependencies]\ncustomop = {{ path = {:?} }}\n\n[profile.release]\n\
-         opt-level = \"s\"\nlto = \"fat\"\ncodegen-units = 1\npanic = \"abort\"\ndebug = \"line-tables-only\"\n\n[workspace]\n",
-        device.join("customop").to_string_lossy()
+        "cargo-features = [\"profile-rustflags\"]\n\n[package]\nname = \"operation\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\npath = \"root.rs\"\n\
+         crate-type = [\"staticlib\"]\n\n[dependencies]\ncustomop = {{ path = {:?} }}\n{}\n[profile.release]\n\
+         opt-level = \"s\"\nlto = \"fat\"\ncodegen-units = 1\npanic = \"abort\"\ndebug = \"line-tables-only\"\n\n{}[workspace]\n",
+        build.sources().join("customop").to_string_lossy(),
+        source.dependency(),
+        source.profile(FLOATS)
     );
     let root_file = package.join("root.rs");
     let manifest_file = package.join("Cargo.toml");
@@ -111,26 +113,78 @@ pub(crate) fn rust(
     fs::write(&manifest_file, manifest).map_err(wrong(&manifest_file))?;
     let target = build.target().join("operations");
     let mut cargo = build.device_cargo(&package, &target);
-    cargo.args(["--lib", "--", "-Ctarget-feature=+fp", "-Cdebuginfo=line-tables-only"]);
-    let output = cargo.output().map_err(|error| OpError::Missing {
-        program: "cargo".to_owned(),
-        install: "curl https://sh.rustup.rs | sh, then rustup component add rust-src",
-        error: error.to_string(),
-    })?;
-    if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("rust-src") {
-        return Err(OpError::Missing {
-            program: "the sources of Rust's core library".to_owned(),
-            install: "rustup component add rust-src",
-            error: String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
-        });
+    cargo.args(["--lib", "--", FLOATS]);
+    if let RustSource::Crate { folder, .. } = source {
+        // The versions that the crate was tested with.
+        let (lock, copy) = (folder.join("Cargo.lock"), package.join("Cargo.lock"));
+        if lock.exists() {
+            fs::copy(&lock, &copy).map_err(wrong(&lock))?;
+        }
     }
-    let said = outcome(source, "cargo", output)?;
+    let output = cargo.output().map_err(|error| no_cargo(&error.to_string()))?;
+    let said = outcome(source.path(), "cargo", output).map_err(|error| match error {
+        OpError::Compile { output, .. } if component(&output).is_some() => missing_component(&output),
+        other => other,
+    })?;
     let archive: PathBuf = target.join(crate::TARGET).join("release/liboperation.a");
     Ok((fs::read(&archive).map_err(wrong(&archive))?, said))
+}
+
+/// Floats in hardware.
+const FLOATS: &str = "-Ctarget-feature=+fp";
+
+/// Cargo does not start.
+fn no_cargo(error: &str) -> OpError {
+    OpError::Missing {
+        program: "cargo".to_owned(),
+        install: "curl https://sh.rustup.rs | sh, then rustup component add rust-src".to_owned(),
+        error: error.to_owned(),
+    }
+}
+
+/// The command with which cargo asks for a component of the toolchain.
+fn component(said: &str) -> Option<&str> {
+    said.lines().map(str::trim).find(|line| line.starts_with("rustup component add "))
+}
+
+fn missing_component(said: &str) -> OpError {
+    OpError::Missing {
+        program: "the sources of Rust's core library".to_owned(),
+        install: component(said).unwrap_or("rustup component add rust-src").to_owned(),
+        error: said.to_owned(),
+    }
+}
+
+/// Why the runtime was not built: what is missing, if cargo says so.
+pub(crate) fn runtime_problem(error: BuildError) -> OpError {
+    match &error {
+        BuildError::Cargo { output, .. } if component(output).is_some() => missing_component(output),
+        BuildError::NoCargo(problem) => no_cargo(&problem.to_string()),
+        _ => OpError::Runtime(Box::new(error)),
+    }
 }
 
 /// What was said about the sources: not about target features, which are rustc's business.
 fn about_sources(said: &str) -> String {
     let paragraphs = said.split("\n\n").filter(|paragraph| !paragraph.contains("unstable feature specified"));
     paragraphs.collect::<Vec<_>>().join("\n\n").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_component_is_named_with_the_command_that_cargo_says() {
+        let said = "error: \"/r/lib/rustlib/src/rust/library/Cargo.lock\" does not exist, unable to build with the standard \
+                    library, try:\n        rustup component add rust-src --toolchain 1.95.0-x86_64-unknown-linux-gnu\n";
+        let error = BuildError::Cargo { what: "customop-rt".to_owned(), output: said.to_owned() };
+        let text = runtime_problem(error).to_string();
+        assert!(text.contains("install it with: rustup component add rust-src --toolchain 1.95.0"), "{text}");
+        let started = BuildError::NoCargo(std::io::ErrorKind::NotFound.into());
+        let error = runtime_problem(started);
+        assert!(error.explain() == "OB0733" && error.to_string().contains("sh.rustup.rs"), "{error}");
+        let other = BuildError::Cargo { what: "customop-rt".to_owned(), output: "error: expected `;`".to_owned() };
+        assert_eq!(runtime_problem(other).explain(), "OB0734");
+    }
 }

@@ -11,6 +11,7 @@ mod check;
 mod compile;
 mod library;
 mod op;
+mod rust_source;
 mod schema;
 mod wrapper;
 
@@ -46,6 +47,9 @@ pub enum BuildError {
         /// Why.
         error: std::io::Error,
     },
+    /// Cargo does not start.
+    #[error("cargo cannot be started: {0}")]
+    NoCargo(std::io::Error),
     /// The compiler failed.
     #[error("cargo failed for {what}:\n{output}")]
     Cargo {
@@ -228,7 +232,7 @@ impl DeviceBuild {
         let mut cargo = self.device_cargo(&self.sources, &self.target);
         cargo.args(arguments).args(["--", "-Ctarget-feature=+fp"]);
         let failed = |output: String| BuildError::Cargo { what: what.to_owned(), output };
-        let output = cargo.output().map_err(|error| failed(error.to_string()))?;
+        let output = cargo.output().map_err(BuildError::NoCargo)?;
         if output.status.success() { Ok(()) } else { Err(failed(String::from_utf8_lossy(&output.stderr).into_owned())) }
     }
 }

@@ -8,6 +8,7 @@ use outboard_link::shape::Kernel;
 use serde_json::{Value, json};
 
 use crate::library::{self, LinkError};
+use crate::rust_source::RustSource;
 use crate::schema::{MAX_FUNCTIONS, Schema};
 use crate::{BuildError, DeviceBuild, compile, wrapper};
 
@@ -42,7 +43,7 @@ pub enum OpShape {
 pub struct OpRequest {
     /// The operations, by their number.
     pub schemas: Vec<Schema>,
-    /// C++ (`.cpp`, `.cc`, `.cxx`), one Rust file (`.rs`), objects (`.o`) and archives (`.a`).
+    /// C++ (`.cpp`, `.cc`, `.cxx`), one Rust file (`.rs`) or the folder of a Rust crate, objects (`.o`) and archives (`.a`).
     pub sources: Vec<PathBuf>,
     /// Eight cores instead of one; resident libraries are for all cores always.
     pub multicore: bool,
@@ -82,7 +83,7 @@ pub enum OpError {
         /// The program.
         program: String,
         /// The command that installs it.
-        install: &'static str,
+        install: String,
         /// Why it does not start.
         error: String,
     },
@@ -194,10 +195,12 @@ impl OpRequest {
         if name.is_empty() || name.contains(['/', '\\']) {
             return Some(format!("`{name}` is no file name"));
         }
-        let rust = self.sources.iter().filter(|source| extension(source) == "rs").count();
+        let rust = self.sources.iter().filter(|source| is_rust(source)).count();
         let cxx = self.sources.iter().filter(|source| is_cxx(source)).count();
         if rust > 1 {
-            return Some("several Rust files: name the one with the operations; it can have modules".to_owned());
+            return Some(
+                "several Rust files or crates: name the one with the operations; it can have modules".to_owned(),
+            );
         }
         if rust > 0 && cxx > 0 {
             return Some("the operations are in Rust or in C++, not in both".to_owned());
@@ -225,6 +228,10 @@ impl OpRequest {
 
 fn extension(path: &Path) -> &str {
     path.extension().and_then(|end| end.to_str()).unwrap_or("")
+}
+
+fn is_rust(path: &Path) -> bool {
+    extension(path) == "rs" || path.is_dir()
 }
 
 fn is_cxx(path: &Path) -> bool {
@@ -258,13 +265,11 @@ impl DeviceBuild {
         for (index, source) in request.sources.iter().enumerate() {
             let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let (bytes, said) = match extension(source) {
-                "rs" => {
+                _ if is_rust(source) => {
                     generated = true;
-                    let path = absolute(source)?;
-                    let operations = format!("#[path = {:?}]\nmod operations;", path.to_string_lossy());
-                    let root = wrapper::rust(&request.schemas, &operations, request.stack);
-                    compile::rust(self, source, &root, scratch)
-                        .map_err(|error| explain_rust(&request.schemas, error))?
+                    let rust = RustSource::of(source, self.sources())?;
+                    let root = wrapper::rust(&request.schemas, &rust.import(), request.stack);
+                    compile::rust(self, &rust, &root, scratch).map_err(|error| explain_rust(&request.schemas, error))?
                 }
                 "o" | "a" => (read(source)?, String::new()),
                 _ if is_cxx(source) => {
@@ -274,7 +279,7 @@ impl DeviceBuild {
                 }
                 other => {
                     return Err(OpError::Request(format!(
-                        "{}: `.{other}` is no source: there are .cpp, .cc, .cxx, .rs, .o and .a",
+                        "{}: `.{other}` is no source: there are .cpp, .cc, .cxx, .rs, .o, .a and folders of Rust crates",
                         source.display()
                     )));
                 }
@@ -301,7 +306,7 @@ impl DeviceBuild {
             OpShape::FixedLoad if !request.multicore => 1,
             _ => CORES,
         };
-        let runtime = self.runtime(cores).map_err(|error| OpError::Runtime(Box::new(error)))?;
+        let runtime = self.runtime(cores).map_err(compile::runtime_problem)?;
         let mut all: Vec<(&str, &[u8])> = parts.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
         all.push(("customop-rt", &runtime));
         match &request.shape {
@@ -350,10 +355,6 @@ fn explain_rust(schemas: &[Schema], error: OpError) -> OpError {
 
 fn read(path: &Path) -> Result<Vec<u8>, OpError> {
     fs::read(path).map_err(|error| OpError::File { path: path.to_owned(), error: error.to_string() })
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, OpError> {
-    fs::canonicalize(path).map_err(|error| OpError::File { path: path.to_owned(), error: error.to_string() })
 }
 
 /// The description of a library for a model.

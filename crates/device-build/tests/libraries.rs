@@ -232,6 +232,47 @@ fn a_rust_function_with_the_attribute_gets_its_arguments_in_the_order_of_the_sch
     assert!(other.contains("every.rs:6: assertion failed: x.numel() == y.numel()"), "{other}");
 }
 
+/// A crate with a dependency of its own.
+fn crate_folder(folder: &Path, customop: &Path) -> PathBuf {
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let package = |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+    file("numbers/Cargo.toml", &package("numbers"));
+    file("numbers/src/lib.rs", "#![no_std]\npub fn tripled(value: f32) -> f32 {\n    3.0 * value\n}\n");
+    let dependencies =
+        format!("[dependencies]\ncustomop = {{ path = {customop:?} }}\nnumbers = {{ path = \"../numbers\" }}\n");
+    file("my-ops/Cargo.toml", &format!("{}\n{dependencies}", package("my-ops")));
+    file("my-ops/src/lib.rs", "#![no_std]\n#![forbid(unsafe_code)]\nmod kernels;\npub use kernels::*;\n");
+    let kernels = "use customop::prelude::*;\n\n#[custom_op]\npub fn triple(x: &Tensor) -> Tensor {\n    let y = Tensor::empty(&[x.numel()], \
+                   ScalarType::Float);\n    for index in 0..x.numel() {\n        y.set(index, numbers::tripled(x.get(index)));\n    }\n    y\n}\n";
+    file("my-ops/src/kernels.rs", kernels);
+    folder.join("my-ops")
+}
+
+#[test]
+fn a_crate_is_built_with_its_dependencies() {
+    let scratch = tempfile::tempdir().unwrap();
+    let device = DeviceBuild::default().sources().to_owned();
+    let source = crate_folder(scratch.path(), &fs::canonicalize(device.join("customop")).unwrap());
+    let schemas = ["my_ops::triple(Tensor x) -> (Tensor)"];
+    let library = build(&request(&schemas, &source, &scratch.path().join("scratch"))).unwrap();
+    assert!(library.warnings.is_empty(), "{:?}", library.warnings);
+    let x = numbers(1000);
+    let y = runtime(&library, 1).library().unwrap().op("triple").unwrap().call(&[floats(&x)]).unwrap();
+    assert!(values(&y) == x.iter().map(|value| 3.0 * value).collect::<Vec<_>>());
+    // What is not there, and a crate that is none.
+    let other = ["my_ops::double(Tensor x) -> (Tensor)"];
+    let error = build(&request(&other, &source, &scratch.path().join("scratch"))).unwrap_err();
+    assert!(error.explain() == "OB0735" && error.to_string().contains("#[custom_op] fn double"), "{error}");
+    let error = build(&request(&schemas, &scratch.path().join("numbers"), scratch.path())).unwrap_err();
+    assert!(error.explain() == "OB0732" && error.to_string().contains("add `customop = { path = "), "{error}");
+    let error = build(&request(&schemas, scratch.path(), scratch.path())).unwrap_err();
+    assert!(error.explain() == "OB0732" && error.to_string().contains("Cargo.toml"), "{error}");
+}
+
 #[test]
 fn the_operation_in_rust_of_the_reference_page_builds_and_runs() {
     let scratch = tempfile::tempdir().unwrap();
@@ -310,7 +351,11 @@ fn what_is_wrong_with_a_request_or_a_source_is_said() {
         (OpRequest { schemas: Vec::new(), ..base(&cxx) }, "OB0732", "0 operations"),
         (OpRequest { sources: Vec::new(), ..base(&cxx) }, "OB0732", "no sources"),
         (OpRequest { sources: vec![cxx.clone(), rust.clone()], ..base(&cxx) }, "OB0732", "not in both"),
-        (OpRequest { sources: vec![rust.clone(), rust.clone()], ..base(&cxx) }, "OB0732", "several Rust files"),
+        (
+            OpRequest { sources: vec![rust.clone(), rust.clone()], ..base(&cxx) },
+            "OB0732",
+            "several Rust files or crates",
+        ),
         (OpRequest { name: "n".repeat(28), multicore: true, ..base(&cxx) }, "OB0732", "longer than 31"),
         (OpRequest { schemas: many[..2].to_vec(), shape, ..base(&cxx) }, "OB0732", "opcodes end at 255"),
     ] {

@@ -19,12 +19,13 @@ Examples:
   outboard op build --schema 'my_ops::relu(Tensor x) -> (Tensor)' relu.cpp --multicore -o relu.so
   outboard op build --schema 'my_ops::relu(Tensor x) -> (Tensor)' relu.rs --shape pi -o relu.pi
   outboard op build --schema 'a::f(Tensor x, float s) -> (Tensor)' --schema 'a::g(Tensor x, int n) -> (Tensor)' ops.cpp -o ops.so
+  outboard op build --schema 'my_ops::relu(Tensor x) -> (Tensor)' path/to/crate -o relu.so
   outboard op build --schema 'a::f(Tensor x, float s) -> (Tensor)' f.cpp -o f.so --neff f.neff --arg float32:128x256 --arg 0.5
 
 --multicore writes relu_cpu0.so to relu_cpu7.so. C++ is compiled by clang 22 (apt-get install clang-22), or by what
 OUTBOARD_CLANGXX names; Rust by cargo with the component rust-src.")]
 pub(crate) struct Args {
-    /// The sources: C++ files, or one Rust file; objects and archives beside them.
+    /// The sources: C++ files, or one Rust file or crate folder; objects and archives beside them.
     #[arg(value_name = "SRC", required = true)]
     sources: Vec<PathBuf>,
 
