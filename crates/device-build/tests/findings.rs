@@ -90,6 +90,34 @@ fn accessors_and_streams_on_several_cores_are_named() {
 }
 
 #[test]
+fn operations_in_rust_are_diagnosed_with_their_lines() {
+    const SOURCE: &str = "use customop::prelude::*;
+
+/// Every core reads the first element through a stream, and writes the same one.
+#[custom_op]
+pub fn streams(x: &Tensor) -> Tensor {
+    let y = routine::get_dst_tensor();
+    let mut first = [ReadStream::<f32>::new(x).read()];
+    y.write_from(&mut first, 0);
+    y
+}
+";
+    let scratch = tempfile::tempdir().unwrap();
+    let source = scratch.path().join("streams.rs");
+    std::fs::write(&source, SOURCE).unwrap();
+    let schemas = vec!["ns::streams(Tensor x) -> (Tensor)".parse().unwrap()];
+    let request = OpRequest::new(schemas, vec![source], "op.so", scratch.path());
+    let library = DeviceBuild::default().op_library(&OpRequest { multicore: true, ..request }).unwrap();
+    let found = findings(&library, "streams", 1);
+    let line = |code: &str| {
+        let finding = found.iter().find(|finding| finding.code == code).unwrap_or_else(|| panic!("{code}: {found:#?}"));
+        assert!(finding.file.as_deref().unwrap_or_default().ends_with("streams.rs"), "{finding}");
+        finding.line.unwrap()
+    };
+    assert_eq!((line("OB0840"), line("OB0842")), (7, 8));
+}
+
+#[test]
 fn a_result_that_every_core_returns_is_named_instead_of_the_races_that_follow() {
     let finding = one(&ON_EIGHT, "own_result", 8);
     assert_eq!(finding.code, "OB0841");

@@ -8,8 +8,16 @@ use addr2line::gimli::{DwarfSections, EndianSlice, Error, LittleEndian, SectionI
 use outboard_elf::Elf;
 
 /// Where the headers of this project and the compilers' own libraries are: a line there is that of a caller's mistake.
-const LIBRARIES: [&str; 6] =
-    ["include/outboard/", "include/torch/", "include/neuron/", "include/std/", "library/core/", "library/alloc/"];
+const LIBRARIES: [&str; 8] = [
+    "include/outboard/",
+    "include/torch/",
+    "include/neuron/",
+    "include/std/",
+    "library/core/",
+    "library/alloc/",
+    "customop/src/",
+    "customop-rt/src/",
+];
 
 /// The debug information of an image.
 #[derive(Debug, Clone, Default)]

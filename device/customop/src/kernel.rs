@@ -103,6 +103,8 @@ pub mod routine {
         pub safe fn malloc(size: u32) -> *mut u8;
         /// Gives it back.
         pub safe fn free(place: *mut u8);
+        /// Marks the beginning of a stream of elements for who watches the core.
+        pub safe fn _outboard_stream(address: u64);
         /// Stops the core with a text.
         pub fn _outboard_trap(text: *const u8, length: u32) -> !;
         /// Ends the program.

@@ -2,7 +2,7 @@
 
 use crate::abi::Tensor;
 use crate::element::Element;
-use crate::kernel::{Tcm, fail};
+use crate::kernel::{Tcm, fail, routine};
 
 /// Bytes of a buffer.
 const BUFFER: usize = 4096;
@@ -19,6 +19,7 @@ struct Window<'t, T: Element> {
 impl<'t, T: Element> Window<'t, T> {
     fn new(tensor: &'t Tensor) -> Self {
         tensor.expect::<T>();
+        routine::_outboard_stream(tensor.data());
         Self { tensor, buffer: Tcm::new(BUFFER / size_of::<T>()), one: [T::default()], first: 0, next: 0 }
     }
 

@@ -109,7 +109,7 @@ impl Observer {
         let (back, first, second) = (engine.ar(8), engine.ar(10), engine.ar(11));
         match hook {
             Hook::HbmTake | Hook::TcmTake => {
-                let back = back & 0x3fff_ffff | pc & 0xc000_0000;
+                let back = return_address(back, pc);
                 let caller = symbols.around(back.wrapping_sub(1)).map_or("", |function| function.name.as_str());
                 // A stack is no memory of the kernel's.
                 if !STACKS.iter().any(|name| caller.contains(name)) {
@@ -126,8 +126,7 @@ impl Observer {
             }
             Hook::ResultView => self.took_view = true,
             Hook::ReturnTensor if self.several_cores && !self.took_view => {
-                let back = back & 0x3fff_ffff | pc & 0xc000_0000;
-                let frames = [Frame { pc: back, stack_pointer: stack, kind: FrameKind::Window }];
+                let frames = callers(engine);
                 let message = "the kernel returns a tensor of its own on several cores: each copies all of it into the result, \
                                in any order; take the result with get_dst_tensor() and write each core's part into it";
                 self.add(Rule::ResultView, core, message.to_owned(), &frames, symbols, false);
@@ -138,8 +137,8 @@ impl Observer {
             Hook::Stream => {
                 let address = u64::from(first) | u64::from(second) << 32;
                 let region = engine.memory_mut().watch().and_then(|watch| watch.shadow.find(address));
-                let frames = engine.backtrace();
-                region.into_iter().for_each(|region| self.element(&region, core, &frames, symbols));
+                let frames = callers(engine);
+                region.into_iter().for_each(|region| self.element(&region, core, &frames, symbols, false));
             }
         }
     }
@@ -163,7 +162,7 @@ impl Observer {
         for noticed in watch.take() {
             match noticed {
                 Noticed::Direct(_) if of_runtime => watch.was_runtime(),
-                Noticed::Direct(region) => self.element(&region, core, frames, symbols),
+                Noticed::Direct(region) => self.element(&region, core, frames, symbols, true),
                 // Said once, when the tensor is returned.
                 Noticed::Violation(Violation { rule: Rule::Race, .. }) if copies => {}
                 Noticed::Violation(Violation { rule, message }) => {
@@ -174,7 +173,7 @@ impl Observer {
     }
 
     /// A core goes through the elements of a tensor.
-    fn element(&mut self, region: &Region, core: usize, frames: &[Frame], symbols: &Symbols) {
+    fn element(&mut self, region: &Region, core: usize, frames: &[Frame], symbols: &Symbols, exact: bool) {
         let others = region.note_direct(core);
         if others && self.several_cores && region.kind != RegionKind::Allocation {
             let message = format!(
@@ -182,7 +181,7 @@ impl Observer {
                  not coherent. Use tcm_accessor() and move blocks",
                 region.name
             );
-            self.add(Rule::SharedAccessor, core, message, frames, symbols, true);
+            self.add(Rule::SharedAccessor, core, message, frames, symbols, exact);
         }
     }
 
@@ -206,6 +205,22 @@ impl Observer {
             self.findings.push(Finding::new(rule, core, message).at(pc, symbols));
         }
     }
+}
+
+/// Where a call8 to `pc` that left this in a8 goes on.
+const fn return_address(a8: u32, pc: u32) -> u32 {
+    a8 & 0x3fff_ffff | pc & 0xc000_0000
+}
+
+/// The callers of a routine that is about to begin, as return addresses, innermost first.
+fn callers(engine: &mut Engine<CoreMemory>) -> Vec<Frame> {
+    // Before ENTRY, the registers are the caller's: the engine's second frame is the caller's own caller.
+    let back = return_address(engine.ar(8), engine.pc());
+    let mut frames = engine.backtrace();
+    if let Some(first) = frames.first_mut() {
+        *first = Frame { pc: back, stack_pointer: engine.ar(1), kind: FrameKind::Window };
+    }
+    frames
 }
 
 /// A heap has answered.
