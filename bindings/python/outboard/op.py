@@ -125,8 +125,17 @@ def build(
     shape: str = "fll",
     stack_size: int | None = None,
     flags: Sequence[str] = (),
+    neff: str | os.PathLike[str] | None = None,
+    operation: str | None = None,
+    arguments: Sequence[np.ndarray | float] = (),
+    result_shape: Sequence[int] | None = None,
+    result_dtype: Any = None,
 ) -> Library:
     """Builds a library, as ``outboard op build`` does, and opens it.
+
+    Sources are C++ files, one Rust file, or the folder of a Rust crate. ``neff`` also writes a model that runs
+    ``operation`` (needed when there are several) on arrays like those in ``arguments``; numbers among them become part
+    of it. ``result_shape`` and ``result_dtype`` describe its result; without them it is like the first array.
 
     Raises ``OperationError``: a schema, a source or the request is wrong, or a compiler is missing.
     """
@@ -139,8 +148,29 @@ def build(
     if stack_size is not None:
         command += ["--stack-size", str(stack_size)]
     command += [f"--flag={flag}" for flag in flags]
+    if neff is not None:
+        command += ["--neff", os.fspath(neff)]
+        command += [f"--arg={_described(argument)}" for argument in arguments]
+    if operation is not None:
+        command += ["--op", operation]
+    if result_shape is not None:
+        command += ["--result-shape", _dims(result_shape)]
+    if result_dtype is not None:
+        command += ["--result-dtype", np.dtype(result_dtype).name]
     answer = _answer(command)
-    return Library([Path(file["file"]) for file in answer["files"]], answer["operations"])
+    files = [Path(file["file"]) for file in answer["files"]]
+    return Library([file for file in files if file.suffix not in (".neff", ".metaneff")], answer["operations"])
+
+
+def _dims(shape: Sequence[int]) -> str:
+    return "x".join(str(dim) for dim in shape)
+
+
+def _described(argument: np.ndarray | float) -> str:
+    """An argument of a model: what an array looks like, or a number."""
+    if isinstance(argument, np.ndarray):
+        return f"{argument.dtype.name}:{_dims(argument.shape)}"
+    return f"{float(argument)!r}" if isinstance(argument, float) else str(argument)
 
 
 def load(*files: str | os.PathLike[str]) -> Library:
@@ -189,7 +219,8 @@ class Library:
 
         ``shape`` and ``dtype`` describe the result; without them it is like the first array. ``seed`` lets cores run
         in turns, in an order that depends on it. ``allow`` and ``deny`` are codes of findings: not reported, or errors
-        (``"all"`` denies every one); without ``diagnose``, accesses to memory are not looked at. Raises ``OperationError``: an argument is refused, or the device
+        (``"all"`` denies every one); without ``diagnose``, accesses to memory are not looked at. Raises
+        ``OperationError``: an argument is refused, or the device
         failed.
         """
         with tempfile.TemporaryDirectory() as folder:
@@ -204,7 +235,7 @@ class Library:
                     # A float stays one even when it is whole.
                     command.append(f"--arg={float(argument)!r}" if isinstance(argument, float) else f"--arg={argument}")
             if shape is not None:
-                command += ["--shape", "x".join(str(dim) for dim in shape)]
+                command += ["--shape", _dims(shape)]
             if dtype is not None:
                 command += ["--dtype", np.dtype(dtype).name]
             if seed is not None:

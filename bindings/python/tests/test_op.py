@@ -255,6 +255,42 @@ def test_what_is_wrong_with_a_build_is_said(tmp_path: Path, monkeypatch: pytest.
         op.load(tmp_path / "none.so")
 
 
+RUST = """
+use customop::prelude::*;
+
+#[custom_op]
+pub fn shift(x: &Tensor, by: i64) -> Tensor {
+    let (sizes, rank) = x.sizes();
+    let y = Tensor::empty(&sizes[..rank], ScalarType::Float);
+    for index in 0..x.numel() {
+        y.set(index, x.get::<f32>(index) + by as f32);
+    }
+    y
+}
+"""
+
+
+def test_a_crate_is_built_and_a_model_of_its_operation_runs(tmp_path: Path):
+    crate = tmp_path / "my-ops"
+    (crate / "src").mkdir(parents=True)
+    (crate / "src/lib.rs").write_text(f"#![no_std]\n{RUST}")
+    customop = (ROOT / "device/customop").as_posix()
+    manifest = '[package]\nname = "my-ops"\nversion = "0.1.0"\nedition = "2024"\n\n[dependencies]\n'
+    (crate / "Cargo.toml").write_text(f'{manifest}customop = {{ path = "{customop}" }}\n')
+    x = floats(3, 7)
+    schema = "my_ops::shift(Tensor x, int by) -> (Tensor)"
+    output, model = tmp_path / "shift.so", tmp_path / "shift.neff"
+    library = op.build(crate, schemas=[schema], output=output, neff=model, arguments=[x, -2])
+    assert library.operations == ["shift"] and library.files == [output]
+    assert np.array_equal(library.shift(x, 5), x + np.float32(5))
+    # The number is part of the model.
+    assert np.array_equal(op.load(model).shift(x), x - np.float32(2))
+    with pytest.raises(op.OperationError, match=r"input0 is \[3, 7\]"):
+        op.load(model).shift(floats(7, 3))
+    with pytest.raises(op.OperationError, match="takes 2 arguments, 1 --arg were given"):
+        op.build(crate, schemas=[schema], output=output, neff=model, arguments=[x])
+
+
 MISUSE = """
 #include <torch/torch.h>
 #include <neuron/neuron-utils.hpp>
