@@ -43,12 +43,6 @@ TARGETS = ("host", "host-native", "c-only")
 
 # Portable level of each machine, and the names the loader knows each compiler macro by.
 _PORTABLE = {"x86-64": "x86-64-v2", "aarch64": "armv8-a"}
-# Levels that a portable module has its kernels for as well; data/levels.c chooses between them at run time.
-_LEVELS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    "x86-64": (("v3", ("-march=x86-64-v3",)), ("v4", ("-march=x86-64-v4", "-mavx512vnni"))),
-}
-# Vectors that the kernels of a module with levels are written for: bytes, and how many registers there are.
-_LEVELLED_VECTORS = (32, 32)
 _FEATURES: dict[str, tuple[tuple[str, str], ...]] = {
     "x86-64": (
         ("__SSE3__", "sse3"),
@@ -102,16 +96,9 @@ class Machine:
     march: str
     features: tuple[str, ...]
     vector_bytes: int
-    """Width of one vector register, of the widest that the kernels are written for."""
+    """Width of one vector register."""
     vector_registers: int
     """How many of them there are."""
-
-
-def level_flags(machine: Machine, levels: bool) -> dict[str, tuple[str, ...]]:
-    """The compiler flags of each level of a file, by the suffix of its object; the first is for the machine itself."""
-    more = _LEVELS.get(machine.arch, ()) if levels else ()
-    here = (f"-march={machine.march}", *(("-DOUTBOARD_LEVELS",) if more else ()))
-    return {"": here, **{name: (*flags, f"-DOUTBOARD_LEVEL=outboard_run_{name}") for name, flags in more}}
 
 
 class Compiler:
@@ -142,22 +129,12 @@ class Compiler:
             vectors = (32, 16)
         else:
             vectors = (16, 16 if arch == "x86-64" else 32)
-        if not native and arch in _LEVELS:
-            vectors = _LEVELLED_VECTORS
         return Machine(arch, march, features, *vectors)
 
     def compile_and_link(
-        self,
-        sources: dict[str, bytes],
-        data: dict[str, bytes],
-        soname: str,
-        machine: Machine,
-        native: bool,
-        levelled: str | None = None,
+        self, sources: dict[str, bytes], data: dict[str, bytes], soname: str, machine: Machine, native: bool
     ) -> bytes:
         """Compiles ``sources`` (name → text) beside ``data`` (name → bytes) into one shared ELF, and returns it.
-
-        The source ``levelled`` of a portable module is compiled for every level of the CPU.
 
         File names and the directory do not reach the result: the same input gives the same bytes.
         """
@@ -167,10 +144,9 @@ class Compiler:
                 (Path(directory) / name).write_bytes(content)
             objects = []
             for name in sources:
-                for suffix, flags in level_flags(machine, levels=name == levelled and not native).items():
-                    obj = f"{Path(name).stem}{suffix}.o"
-                    self._run([*C_FLAGS, contract, *flags, "-I.", "-c", name, "-o", obj], directory)
-                    objects.append(obj)
+                obj = Path(name).stem + ".o"
+                self._run([*C_FLAGS, contract, f"-march={machine.march}", "-I.", "-c", name, "-o", obj], directory)
+                objects.append(obj)
             self._run([*LINK_FLAGS, f"-Wl,-soname,{soname}", *objects, "-lgcc", "-o", "module"], directory)
             return (Path(directory) / "module").read_bytes()
 
