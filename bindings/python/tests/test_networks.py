@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from support import RELATIVE, difference, models_folder, run_module, run_reference
 
 from outboard.build import compile
@@ -67,10 +68,11 @@ def plucked(midi: int, rng: np.random.Generator) -> np.ndarray:
     return sound.astype(np.float32).reshape(1, -1, 1)
 
 
-def test_the_pitch_of_a_plucked_string_is_heard(rng: np.random.Generator, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["host", "host-native"])
+def test_the_pitch_of_a_plucked_string_is_heard(rng: np.random.Generator, tmp_path: Path, target: str) -> None:
     path = fetch("basic-pitch", models_folder())[0]
     module = tmp_path / "lib0.out"
-    result = compile(path, inputs=["serving_default_input_2:0=1,43844,1"])
+    result = compile(path, inputs=["serving_default_input_2:0=1,43844,1"], target=target)
     result.write(module)
     model = onnx.load(path)
     for midi in (57, 69):
