@@ -22,7 +22,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     // Only the device has arguments to pull; on a host the function can be called by tests as it is.
     let text = format!(
         "#[doc(hidden)]
-        #[allow(non_snake_case, unreachable_pub, dead_code)]
+        #[allow(non_snake_case, unreachable_pub, dead_code, reason = \"named after the operation\")]
         pub mod {name} {{
             pub const OPERATION: ::customop::Operation =
                 ::customop::Operation {{ name: {name:?}, types: {types:?}, schema: {schema:?} }};

@@ -7,7 +7,7 @@ use customop::custom_op;
 
 /// Documentation and other attributes stay.
 #[custom_op]
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments, reason = "an operation may have nine")]
 pub fn every(x: &Tensor, s: &customop::abi::Scalar, t: Scalar, mut a: f64, b: f32, n: i64, m: i32, _unused: i64) -> Tensor {
     a += f64::from(b) + s.to_f64() + t.to_f64() + n as f64 + f64::from(m);
     assert!(a > 0.0);
