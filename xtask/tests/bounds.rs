@@ -2,8 +2,10 @@
 //! Read from their sources and their dependencies; tests of the program trace the same at run time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod sources;
+
+use sources::{code, files, root};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where someone waits for a device.
@@ -99,38 +101,21 @@ const LIBRARIES: [&str; 9] = [
     "outboard-cli",
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
-}
-
-/// The sources below a folder, without tests: path from the root, code.
-fn sources(folder: &str) -> Vec<(String, String)> {
-    let (mut found, mut folders) = (Vec::new(), vec![root().join(folder)]);
-    while let Some(folder) = folders.pop() {
-        for path in std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() && name != "tests" {
-                folders.push(path);
-            } else if name.ends_with(".rs") && !["tests.rs", "fake.rs"].contains(&name.as_str()) {
-                let text = std::fs::read_to_string(&path).unwrap();
-                let shown = path.strip_prefix(root()).unwrap().display().to_string();
-                found.push((shown, text.split("#[cfg(test)]").next().unwrap().to_owned()));
-            }
-        }
-    }
-    found
-}
-
-/// The code of a Rust line: without its comment.
-fn code(line: &str) -> &str {
-    line.split("//").next().unwrap_or(line)
+/// The code below some folders, without tests: path from the root, text.
+fn library_sources(folders: &[&str]) -> Vec<(String, String)> {
+    let tests = |path: &str| path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with("/fake.rs");
+    files(&[".rs"])
+        .into_iter()
+        .filter(|(path, _)| folders.iter().any(|folder| path.starts_with(&format!("{folder}/"))) && !tests(path))
+        .map(|(path, text)| (path, text.split("#[cfg(test)]").next().unwrap().to_owned()))
+        .collect()
 }
 
 #[test]
 fn no_library_waits_without_a_limit() {
     let mut found: BTreeMap<(String, &str), usize> = BTreeMap::new();
     let mut without_timeout = Vec::new();
-    for (path, text) in SOURCES.iter().flat_map(|folder| sources(folder)) {
+    for (path, text) in library_sources(&SOURCES) {
         for line in text.lines().map(code) {
             for call in ENDLESS.iter().filter(|call| line.contains(*call)) {
                 *found.entry((path.clone(), call)).or_default() += 1;
@@ -188,7 +173,7 @@ fn no_source_names_a_network_address() {
     let names =
         ["TcpStream", "TcpListener", "UdpSocket", "ToSocketAddrs", "AF_INET", "AddressFamily::INET", "async fn "];
     let mut stray = Vec::new();
-    for (path, text) in folders.iter().flat_map(|folder| sources(folder)) {
+    for (path, text) in library_sources(&folders) {
         for line in text.lines().map(code) {
             if names.iter().any(|name| line.contains(name)) {
                 stray.push(format!("{path}: {}", line.trim()));

@@ -1,8 +1,10 @@
 //! What holds for every file of the project, checked by reading them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod sources;
+
+use sources::{code, files, root};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 /// Longest source file, in lines.
 const MOST_LINES: usize = 900;
@@ -27,37 +29,6 @@ const UNSAFE: [(&str, &str); 17] = [
     ("crates/kernel-macro/tests/custom_op/", "what the macro refuses"),
     ("device/", "device code: registers, windows, the C interface of kernels"),
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
-}
-
-/// Files of the project that are kept by hand, with their path from the root.
-fn files(endings: &[&str]) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut folders = vec![root()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().flatten() {
-            let path = entry.path();
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if path.is_dir() {
-                if !["target", ".git", ".outboard", "__pycache__", "corpus", "artifacts"].contains(&name.as_str()) {
-                    folders.push(path);
-                }
-            } else if endings.iter().any(|ending| name.ends_with(ending)) {
-                let shown = path.strip_prefix(root()).unwrap().display().to_string();
-                found.push((shown, std::fs::read_to_string(&path).unwrap_or_default()));
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-/// The code of a Rust line: without its comment.
-fn code(line: &str) -> &str {
-    line.split("//").next().unwrap_or(line)
-}
 
 #[test]
 fn no_source_file_is_too_long_to_read() {

@@ -55,8 +55,6 @@ pub(crate) struct Core {
     watched: Vec<u32>,
     pub(crate) visited: Vec<u32>,
     pub(crate) observer: Observer,
-    /// Whether accesses are looked at.
-    diagnosed: bool,
     started: (u64, u64, HookCounts),
 }
 
@@ -74,7 +72,6 @@ impl Core {
             watched: Vec::new(),
             visited: Vec::new(),
             observer: Observer::default(),
-            diagnosed: false,
             started: (0, 0, HookCounts::default()),
         }
     }
@@ -102,7 +99,7 @@ impl Core {
             self.engine.remove_breakpoint(address);
         }
         let symbols = Arc::clone(&self.symbols);
-        let hooked = if self.diagnosed { self.observer.listen(&symbols) } else { Vec::new() };
+        let hooked = if self.memory().watch().is_some() { self.observer.listen(&symbols) } else { Vec::new() };
         for address in addresses.iter().chain(&hooked) {
             self.engine.add_breakpoint(*address);
         }
@@ -113,7 +110,6 @@ impl Core {
     pub(crate) fn diagnose(&mut self, shadow: &Arc<Shadow>, target: &PoolTarget) {
         let watch = Watch::new(shadow, target, self.index);
         self.memory().set_watch(Some(watch));
-        self.diagnosed = true;
     }
 
     /// Prepares a call through the firmware's `dispatch` routine at `entry`.
@@ -171,7 +167,7 @@ impl Core {
         if self.watched.contains(&pc) {
             self.visited.push(pc);
         }
-        if self.diagnosed {
+        if self.memory().watch().is_some() {
             let symbols = Arc::clone(&self.symbols);
             self.observer.stopped(&mut self.engine, self.index, &symbols);
         }
