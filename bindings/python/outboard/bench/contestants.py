@@ -15,7 +15,7 @@ import onnx
 
 from outboard.build import Module, compile, weights
 from outboard.build.errors import BuildError
-from outboard.build.toolchain import C_FLAGS, Compiler
+from outboard.build.toolchain import C_FLAGS, Compiler, level_flags
 
 Contestant = Callable[[int], tuple[float, np.ndarray]]
 """Runs a number of calls; gives the CPU seconds of one, and the result of the last."""
@@ -58,17 +58,24 @@ def _library(result: Module, target: str, folder: Path) -> ctypes.CDLL:
     (folder / "driver.c").write_bytes((resources.files(__package__) / "driver.c").read_bytes())
     compiler, native = Compiler(), target == "host-native"
     contract = "-ffp-contract=fast" if native else "-ffp-contract=off"
-    flags = [*C_FLAGS, contract, f"-march={compiler.machine(native).march}", "-shared", "-w"]
-    command = [*compiler.command, *flags, "driver.c", "-o", "driver.so", "-lm"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BuildError(f"the C compiler failed: {done.stderr.strip()}")
+    objects = []
+    for suffix, flags in level_flags(compiler.machine(native), levels=not native).items():
+        objects.append(f"driver{suffix}.o")
+        source = "lib0.c" if suffix else "driver.c"  # a level has no entry, which is what the driver needs
+        _run([*compiler.command, *C_FLAGS, contract, *flags, "-w", "-c", source, "-o", objects[-1]], folder)
+    _run([*compiler.command, "-shared", *objects, "-o", "driver.so", "-lm"], folder)
     library = ctypes.CDLL(str(folder / "driver.so"))
     library.outboard_bench_workspace.restype = ctypes.c_uint64
     library.outboard_bench_constant.restype = ctypes.c_int64
     library.outboard_bench_constant.argtypes = [ctypes.c_int64]
     library.outboard_bench_run.restype = ctypes.c_int64
     return library
+
+
+def _run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BuildError(f"the C compiler failed: {done.stderr.strip()}")
 
 
 def _constants(result: Module, library: ctypes.CDLL) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The networks in eight bits: quantised by onnxruntime's own tool, with operators to quantise and dequantise around each."""
+"""The networks in eight bits: quantised by onnxruntime's own tool, which puts QDQ pairs around each operator."""
 
 from __future__ import annotations
 

@@ -78,8 +78,12 @@ def render(
             _run(number, variant, its_names, layout, profile_layers)
             for number, (variant, its_names, layout) in enumerate(zip(variants, names, layouts, strict=True))
         ),
+        _RUN,
         _dispatch(len(variants)),
+        "#ifndef OUTBOARD_LEVEL\n",
+        data_text("levels.c"),
         data_text("entry.c"),
+        "#endif\n",
     ]
     return CFile("\n".join(part for part in parts if part), max(layout.nbytes for layout in layouts))
 
@@ -247,10 +251,21 @@ def _profile(program: Program, names: dict[str, str]) -> str:
     return "\n".join([*head, *rows]) + data_text("profile.c")
 
 
+_RUN = """/* With OUTBOARD_LEVEL this file is one of the levels of a portable module: its kernels and no entry. */
+#ifdef OUTBOARD_LEVEL
+#define OUTBOARD_RUN                                  \\
+  __attribute__((visibility("hidden"))) void OUTBOARD_LEVEL(int32_t, void *const *, void *const *, void *const *, \\
+                                                            unsigned char *);                       \\
+  void OUTBOARD_LEVEL
+#else
+#define OUTBOARD_RUN static void outboard_run_here
+#endif
+"""
+
+
 def _dispatch(count: int) -> str:
     lines = [
-        "static void outboard_run(int32_t variant, void *const *in, void *const *c, void *const *out,",
-        "                         unsigned char *w) {",
+        "OUTBOARD_RUN(int32_t variant, void *const *in, void *const *c, void *const *out, unsigned char *w) {",
         "  switch (variant) {",
     ]
     for number in range(count):

@@ -46,6 +46,12 @@ TARGETS = ("host", "host-native", "c-only")
 
 # Portable level of each machine, and the names the loader knows each compiler macro by.
 _PORTABLE = {"x86-64": "x86-64-v2", "aarch64": "armv8-a"}
+# Levels that a portable module has its kernels for as well; data/levels.c chooses between them at run time.
+_LEVELS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "x86-64": (("v3", ("-march=x86-64-v3",)), ("v4", ("-march=x86-64-v4", "-mavx512vnni"))),
+}
+# Vectors that the kernels of a module with levels are written for: bytes, and how many registers there are.
+_LEVELLED_VECTORS = (32, 32)
 _FEATURES: dict[str, tuple[tuple[str, str], ...]] = {
     "x86-64": (
         ("__SSE3__", "sse3"),
@@ -99,7 +105,7 @@ class Machine:
     march: str
     features: tuple[str, ...]
     vector_bytes: int
-    """Width of one vector register."""
+    """Width of one vector register, of the widest that the kernels are written for."""
     vector_registers: int
     """How many of them there are."""
 
@@ -107,6 +113,13 @@ class Machine:
     def guards(self) -> tuple[str, ...]:
         """Options without which a compiler for this CPU is known to be wrong."""
         return MASKED_LOADS if "avx" in self.features else ()
+
+
+def level_flags(machine: Machine, levels: bool) -> dict[str, tuple[str, ...]]:
+    """The compiler flags of each level of a file, by the suffix of its object; the first is for the machine itself."""
+    more = _LEVELS.get(machine.arch, ()) if levels else ()
+    here = (f"-march={machine.march}", *machine.guards, *(("-DOUTBOARD_LEVELS",) if more else ()))
+    return {"": here, **{name: (*flags, *MASKED_LOADS, f"-DOUTBOARD_LEVEL=outboard_run_{name}") for name, flags in more}}
 
 
 class Compiler:
@@ -137,24 +150,35 @@ class Compiler:
             vectors = (32, 16)
         else:
             vectors = (16, 16 if arch == "x86-64" else 32)
+        if not native and arch in _LEVELS:
+            vectors = _LEVELLED_VECTORS
         return Machine(arch, march, features, *vectors)
 
     def compile_and_link(
-        self, sources: dict[str, bytes], data: dict[str, bytes], soname: str, machine: Machine, native: bool
+        self,
+        sources: dict[str, bytes],
+        data: dict[str, bytes],
+        soname: str,
+        machine: Machine,
+        native: bool,
+        levelled: str | None = None,
     ) -> bytes:
         """Compiles ``sources`` (name → text) beside ``data`` (name → bytes) into one shared ELF, and returns it.
 
+        The source ``levelled`` of a portable module is compiled for every level of the CPU.
+
         File names and the directory do not reach the result: the same input gives the same bytes.
         """
-        flags = ["-ffp-contract=fast" if native else "-ffp-contract=off", *machine.guards]
+        contract = "-ffp-contract=fast" if native else "-ffp-contract=off"
         with tempfile.TemporaryDirectory(prefix="outboard-build-") as directory:
             for name, content in {**sources, **data}.items():
                 (Path(directory) / name).write_bytes(content)
             objects = []
             for name in sources:
-                obj = Path(name).stem + ".o"
-                self._run([*C_FLAGS, *flags, f"-march={machine.march}", "-I.", "-c", name, "-o", obj], directory)
-                objects.append(obj)
+                for suffix, level in level_flags(machine, levels=name == levelled and not native).items():
+                    obj = f"{Path(name).stem}{suffix}.o"
+                    self._run([*C_FLAGS, contract, *level, "-I.", "-c", name, "-o", obj], directory)
+                    objects.append(obj)
             self._run([*LINK_FLAGS, f"-Wl,-soname,{soname}", *objects, "-lgcc", "-o", "module"], directory)
             return (Path(directory) / "module").read_bytes()
 

@@ -1,0 +1,84 @@
+"""A portable module has its kernels for several levels of the CPU: the best is taken, and all compute the same bits."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import models
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from support import check_model
+
+from outboard.bench import contestants
+from outboard.build import compile
+from outboard.build.toolchain import Compiler, level_flags
+
+# What a CPU has when it has a level.
+_TELLING = {"": frozenset(), "v3": {"avx2", "fma", "bmi2"}, "v4": {"avx512vl", "avx512dq", "avx512vnni"}}
+
+
+def layers(rng: np.random.Generator) -> onnx.ModelProto:
+    """A product in floats, and one in bytes."""
+    n = helper.make_node
+    weights = {
+        "w": rng.standard_normal((48, 40)).astype(np.float32),
+        "q": rng.integers(-127, 128, (40, 24)).astype(np.int8),
+        "step": np.float32(0.01),
+        "zero": np.int8(0),
+        "wide": np.float32(0.2),
+        "middle": np.uint8(128),
+    }
+    nodes = [
+        n("MatMul", ["x", "w"], ["m"]),
+        n("Tanh", ["m"], ["t"]),
+        n("Mul", ["t", "m"], ["h"]),
+        n("QuantizeLinear", ["h", "wide", "middle"], ["hq"]),
+        n("DequantizeLinear", ["hq", "wide", "middle"], ["hd"]),
+        n("DequantizeLinear", ["q", "step", "zero"], ["qd"]),
+        n("MatMul", ["hd", "qd"], ["y"]),
+        n("Softmax", ["y"], ["z"]),
+    ]
+    return models.make(nodes, {"x": (TensorProto.FLOAT, (9, 48))}, {"z": (TensorProto.FLOAT, (9, 24))}, weights)
+
+
+@pytest.mark.parametrize("make", [layers, models.transformer_block])
+def test_every_level_computes_the_same_bits(make, rng, tmp_path, monkeypatch) -> None:
+    model = make(rng)
+    shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    x = rng.standard_normal(shape).astype(np.float32)
+    compiler = Compiler()
+    has = set(compiler.machine(native=True).features)
+    answers = {}
+    for name, flags in level_flags(compiler.machine(native=False), levels=True).items():
+        if has >= _TELLING[name]:
+            alone = tuple(flag for flag in flags if not flag.startswith("-D"))
+            monkeypatch.setattr(contestants, "level_flags", lambda *_, levels, alone=alone: {"": alone})
+            run, _ = contestants.generated(model, x, "host", tmp_path / f"level{name}")
+            answers[name] = run(1)[1].copy()
+    assert answers and np.isfinite(answers[""]).all()
+    for name, answer in answers.items():
+        assert answer.tobytes() == answers[""].tobytes(), name
+
+
+def test_a_portable_module_has_all_levels_and_one_for_this_cpu_has_one(rng, tmp_path) -> None:
+    model = layers(rng)
+    levels = level_flags(Compiler().machine(native=False), levels=True)
+    for target, expected in (("host", set(levels) - {""}), ("host-native", set())):
+        path = tmp_path / f"{target}.out"
+        compile(model, target=target).write(path)
+        table = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+        found = {
+            line.split()[-1].removeprefix("outboard_run_") for line in table.splitlines() if "outboard_run_v" in line
+        }
+        assert found == expected
+    check_model(model, {"x": rng.standard_normal((9, 48)).astype(np.float32)}, tmp_path)
+
+
+def test_a_layer_profile_counts_kernels_that_are_there_once(rng, tmp_path: Path) -> None:
+    path = tmp_path / "lib0.out"
+    compile(layers(rng), profile_layers=True).write(path)
+    table = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    assert "outboard_run_v" not in table and "TVMPrintLayerProfile" in table
