@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from support import check_model
+from support import check_model, run_module
 
 from outboard.bench import contestants
 from outboard.build import compile
@@ -61,6 +61,21 @@ def test_every_level_computes_the_same_bits(make, rng, tmp_path, monkeypatch) ->
     assert answers and np.isfinite(answers[""]).all()
     for name, answer in answers.items():
         assert answer.tobytes() == answers[""].tobytes(), name
+
+
+@pytest.mark.parametrize("target", ["host", "host-native"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_kernel_that_reads_one_array_or_another_reads_the_right_one(target, dtype, rng, tmp_path) -> None:
+    """GCC 12.2 masks these loads wrongly where rows of two meet at a place that is no multiple of a vector."""
+    a, b = (rng.standard_normal((1, 172, 36, 2)).astype(dtype) for _ in range(2))
+    node = helper.make_node("Concat", ["a", "b"], ["y"], axis=2)
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = models.make([node], {"a": (element, a.shape), "b": (element, b.shape)}, {"y": (element, (1, 172, 72, 2))})
+    path = tmp_path / "lib0.out"
+    result = compile(model, target=target)
+    assert "OUTBOARD_CHOOSING_KERNEL void k0" in result.c_source
+    result.write(path)
+    assert run_module(path, [a, b], 1, tmp_path)[0].tobytes() == np.concatenate([a, b], axis=2).tobytes()
 
 
 def test_a_portable_module_has_all_levels_and_one_for_this_cpu_has_one(rng, tmp_path) -> None:

@@ -206,6 +206,16 @@ OUTBOARD_ASSERT_AT(TVMDSPIoMeta, flags, 32);
 #define OUTBOARD_KERNEL static __attribute__((noinline))
 #endif
 
+/*
+ * A kernel that reads one array or another. GCC 12 with AVX makes two loads of each iteration masked vector loads whose
+ * masks are those of other elements, so for it these loops keep their branches.
+ */
+#if defined(__GNUC__) && !defined(__clang__)
+#define OUTBOARD_CHOOSING_KERNEL OUTBOARD_KERNEL __attribute__((optimize("no-tree-loop-if-convert")))
+#else
+#define OUTBOARD_CHOOSING_KERNEL OUTBOARD_KERNEL
+#endif
+
 #define OUTBOARD_MIN_MAX(type, suffix)                                               \
   static inline type min_##suffix(type a, type b) { return a < b ? a : b; }          \
   static inline type max_##suffix(type a, type b) { return a > b ? a : b; }

@@ -99,9 +99,11 @@ class KernelC:
     """Element types and lanes of the vector types it uses."""
     dot_lanes: frozenset[int] = frozenset()
     """Lanes of the integer products of four bytes that it uses; 1 for those of single words."""
+    chooses: bool = False
+    """Whether it reads one array or another, as a condition says."""
 
     def definition(self, name: str) -> str:
-        head = f"OUTBOARD_KERNEL void {name}("
+        head = f"OUTBOARD_{'CHOOSING_' if self.chooses else ''}KERNEL void {name}("
         lines = [head + ", ".join(self.parameters) + ") {"]
         if len(lines[0]) > 118:
             lines = [head, *(f"    {p}," for p in self.parameters[:-1]), f"    {self.parameters[-1]}) {{"]
@@ -166,6 +168,10 @@ class _Printer:
     vectors: set[tuple[str, int]] = field(default_factory=set)
     dot_lanes: set[int] = field(default_factory=set)
     has_words: bool = False
+    conditions: int = 0
+    """How many conditions the current place is under."""
+    conditional: set[str] = field(default_factory=set)
+    """Arrays that are read under a condition."""
     depth: int = 1
     _names: dict[Var, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=lambda: set(_RESERVED))
@@ -191,6 +197,7 @@ class _Printer:
             frozenset(self.externs),
             frozenset(self.vectors),
             frozenset(self.dot_lanes | ({1} if self.has_words else set())),
+            len(self.conditional) > 1,
         )
 
     # ---- names and lines
@@ -244,14 +251,15 @@ class _Printer:
 
     def _if(self, s: st.IfThenElse) -> None:
         has_else = s.else_case is not None
-        self._block(
-            f"if ({self._index(s.condition)})", lambda: self._statement(s.then_case), "} else {" if has_else else "}"
-        )
+        condition = self._index(s.condition)
+        self.conditions += 1
+        self._block(f"if ({condition})", lambda: self._statement(s.then_case), "} else {" if has_else else "}")
         if has_else:
             self.depth += 1
             self._statement(s.else_case)
             self.depth -= 1
             self._line("}")
+        self.conditions -= 1
 
     def _bind(self, s: st.Bind) -> None:
         self._line(f"const {C_TYPES[_dtype(s.var)]} {self._name(s.var)} = {self._root(s.value)};")
@@ -345,6 +353,8 @@ class _Printer:
             text = float_text(float(e.value), _dtype(e))
             return text, _UNARY if text[0] in "-(" else _ATOM
         if isinstance(e, TensorLoad):
+            if self.conditions:
+                self.conditional.add(self._names[e.source])
             return self._element(e.source, e.indices), _ATOM
         kind = type(e)
         if kind in _ARITHMETIC:
@@ -449,10 +459,10 @@ class _Printer:
         return f"({C_TYPES[dtype]}){text}", _UNARY
 
     def _choose(self, condition: Expr, then: Expr, otherwise: Expr, index: bool) -> _Text:
-        parts = (
-            self._operand(condition, True, _COND + 1),
-            *(self._operand(x, index, _COND + 1) for x in (then, otherwise)),
-        )
+        parts = [self._operand(condition, True, _COND + 1)]
+        self.conditions += 1
+        parts += [self._operand(x, index, _COND + 1) for x in (then, otherwise)]
+        self.conditions -= 1
         return "{} ? {} : {}".format(*parts), _COND
 
     def _call(self, e: Call, index: bool) -> _Text:

@@ -27,9 +27,6 @@ C_FLAGS = (
     "-fno-trapping-math",
     "-fno-asynchronous-unwind-tables",
 )
-# What GCC 12 must not do where there are masked loads: it turns nested loops with a choice between two arrays into loads from
-# the wrong one. Clang says that it does not know the option, and goes on.
-MASKED_LOADS = ("-fno-tree-loop-if-convert",)
 LINK_FLAGS = (
     "-shared",
     "-nostdlib",
@@ -109,17 +106,12 @@ class Machine:
     vector_registers: int
     """How many of them there are."""
 
-    @property
-    def guards(self) -> tuple[str, ...]:
-        """Options without which a compiler for this CPU is known to be wrong."""
-        return MASKED_LOADS if "avx" in self.features else ()
-
 
 def level_flags(machine: Machine, levels: bool) -> dict[str, tuple[str, ...]]:
     """The compiler flags of each level of a file, by the suffix of its object; the first is for the machine itself."""
     more = _LEVELS.get(machine.arch, ()) if levels else ()
-    here = (f"-march={machine.march}", *machine.guards, *(("-DOUTBOARD_LEVELS",) if more else ()))
-    return {"": here, **{name: (*flags, *MASKED_LOADS, f"-DOUTBOARD_LEVEL=outboard_run_{name}") for name, flags in more}}
+    here = (f"-march={machine.march}", *(("-DOUTBOARD_LEVELS",) if more else ()))
+    return {"": here, **{name: (*flags, f"-DOUTBOARD_LEVEL=outboard_run_{name}") for name, flags in more}}
 
 
 class Compiler:
