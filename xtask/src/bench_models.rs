@@ -16,6 +16,9 @@ pub struct Arguments {
     /// Leave TVM's virtual machine out, which is slow to build
     #[arg(long)]
     no_vm: bool,
+    /// Time tuned code as well, with this tuning cache
+    #[arg(long, value_name = "FILE")]
+    tune: Option<std::path::PathBuf>,
     /// Print a line of JSON for each network
     #[arg(long)]
     json: bool,
@@ -33,6 +36,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     command.args(["-m", "outboard.bench", "--rounds", &arguments.rounds.to_string()]);
     for name in &arguments.network {
         command.arg("--network").arg(name);
+    }
+    if let Some(cache) = &arguments.tune {
+        command.arg("--tune").arg(cache);
     }
     for (flag, given) in [("--no-vm", arguments.no_vm), ("--json", arguments.json)] {
         if given {

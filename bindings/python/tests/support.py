@@ -12,6 +12,7 @@ import onnx
 import onnxruntime
 
 from outboard.build import Module, compile
+from outboard.build.files import cache_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 RELATIVE = 1e-4
@@ -40,11 +41,7 @@ def nodes_library() -> Path:
 
 def models_folder() -> Path:
     """Where pretrained networks are kept between runs."""
-    named = os.environ.get("OUTBOARD_CACHE")
-    cache = os.environ.get("XDG_CACHE_HOME")
-    if named:
-        return Path(named) / "models"
-    return (Path(cache) if cache else Path.home() / ".cache") / "outboard" / "models"
+    return cache_folder() / "models"
 
 
 def run_module(module: Path, inputs: Sequence[np.ndarray], outputs: int, folder: Path) -> list[np.ndarray]:

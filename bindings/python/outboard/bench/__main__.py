@@ -34,25 +34,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--network", action="append", choices=list(NETWORKS), help="this one; may be repeated")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds (default: 5)")
     parser.add_argument("--no-vm", action="store_true", help="leave TVM's virtual machine out, which is slow to build")
+    parser.add_argument("--tune", metavar="FILE", type=Path, help="time tuned code as well, with this tuning cache")
     parser.add_argument("--json", action="store_true", help="print a line of JSON for each network")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
         parser.error("--rounds takes a number from 1 on")
     if not options.json:
-        print(
-            "| network | onnxruntime | `host` | `host-native` | TVM's VM | native ÷ onnxruntime | build | difference |"
-        )
-        print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+        heads = ["onnxruntime", "`host`", "`host-native`", "TVM's VM", "`host` tuned", "`host-native` tuned"]
+        heads += ["native ÷ onnxruntime", "build", "difference"]
+        print(f"| network | {' | '.join(heads)} |")
+        print("| --- |" + " ---: |" * len(heads))
     try:
         for name in options.network or NETWORKS:
-            _report(name, measure(name, options.rounds, not options.no_vm), options.json)
+            _report(name, measure(name, options.rounds, not options.no_vm, options.tune), options.json)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def measure(name: str, rounds: int, with_vm: bool) -> dict[str, float]:
+def measure(name: str, rounds: int, with_vm: bool, tune_cache: Path | None = None) -> dict[str, float]:
     """The median milliseconds of each contestant, the seconds of a build, and the difference to onnxruntime."""
     model = NETWORKS[name]()
     dims = model.graph.input[0].type.tensor_type.shape.dim
@@ -65,6 +66,10 @@ def measure(name: str, rounds: int, with_vm: bool) -> dict[str, float]:
             "host": portable,
             "host-native": native,
         }
+        if tune_cache is not None:
+            for target in ("host", "host-native"):
+                tuned, _ = contestants.generated(model, x, target, Path(scratch), tune_cache)
+                runners[f"{target}_tuned"] = tuned
         if with_vm:
             runners["tvm_vm"] = contestants.tvm_vm(model, x)
         results = {kind: run(1)[1].copy() for kind, run in runners.items()}  # warm, and what they answer
@@ -88,7 +93,8 @@ def _report(name: str, figures: dict[str, float], as_json: bool) -> None:
         return
     ratio = figures["host-native"] / figures["onnxruntime"]
     cells = [
-        f"{figures[kind]:.3g}" if kind in figures else "" for kind in ("onnxruntime", "host", "host-native", "tvm_vm")
+        f"{figures[kind]:.3g}" if kind in figures else ""
+        for kind in ("onnxruntime", "host", "host-native", "tvm_vm", "host_tuned", "host-native_tuned")
     ]
     end = f"{ratio:.2f} | {figures['build_seconds']:.0f} s | {figures['difference']:.0e}"
     print(f"| {name} | {' | '.join(cells)} | {end} |", flush=True)

@@ -15,20 +15,21 @@ import onnx
 
 from outboard.build import Module, compile, weights
 from outboard.build.errors import BuildError
+from outboard.build.memory import aligned
 from outboard.build.toolchain import C_FLAGS, Compiler, level_flags
 
 Contestant = Callable[[int], tuple[float, np.ndarray]]
 """Runs a number of calls; gives the CPU seconds of one, and the result of the last."""
 
-_ALIGNMENT = 128
 
-
-def generated(model: onnx.ModelProto, x: np.ndarray, target: str, folder: Path) -> tuple[Contestant, float]:
-    """The code of :mod:`outboard.build` for a target, and the seconds of the build."""
+def generated(
+    model: onnx.ModelProto, x: np.ndarray, target: str, folder: Path, tune_cache: Path | None = None
+) -> tuple[Contestant, float]:
+    """The code of :mod:`outboard.build` for a target, tuned with the cache that is given, and the seconds of the build."""
     began = time.monotonic()
-    result = compile(model, target=target)
+    result = compile(model, target=target, tune=tune_cache is not None, tune_cache=tune_cache)
     seconds = time.monotonic() - began
-    library = _library(result, target, folder / target)
+    library = _library(result, target, folder / (target if tune_cache is None else f"{target}-tuned"))
     arrays = [aligned(np.frombuffer(tensor, np.uint8)) for tensor in _constants(result, library)]
     room = library.outboard_bench_workspace()
     workspace = aligned(np.zeros(room, np.uint8))
@@ -42,15 +43,6 @@ def generated(model: onnx.ModelProto, x: np.ndarray, target: str, folder: Path) 
 
     run._keep = (given, arrays, workspace)  # type: ignore[attr-defined]
     return run, seconds
-
-
-def aligned(array: np.ndarray) -> np.ndarray:
-    """A copy whose memory begins at a multiple of 128, as the device's does."""
-    memory = np.zeros(array.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
 
 
 def _library(result: Module, target: str, folder: Path) -> ctypes.CDLL:

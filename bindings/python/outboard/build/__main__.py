@@ -24,6 +24,7 @@ examples:
   python -m outboard.build model.onnx -o lib0.out
   python -m outboard.build magika.onnx -o lib0.out --input bytes=1,2048,int32
   python -m outboard.build model.onnx -o out/ --target c-only
+  python -m outboard.build model.onnx -o lib0.out --tune --tune-cache tuning.json
 
 element types: {", ".join(DTYPES)}
 exit status: 0 when the module is written, 1 when it cannot be built; nothing is left half-written
@@ -87,6 +88,17 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="count the cycles of each layer; the device prints them after a run",
     )
+    p.add_argument(
+        "--tune",
+        action="store_true",
+        help="time a handful of schedules of each kernel on this machine and take the fastest; takes minutes, once",
+    )
+    p.add_argument(
+        "--tune-cache",
+        metavar="FILE",
+        help="where timings are kept (default: tuning.json in the user's cache folder); without --tune: take what it "
+        "knows and measure nothing",
+    )
     p.add_argument("-q", "--quiet", action="store_true", help="say nothing unless it fails")
     p.add_argument("--version", action="version", version=f"outboard.build {__version__}")
     return p
@@ -116,6 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             name=options.name,
             profile_layers=options.profile_layers,
             caches=options.cache,
+            tune=options.tune,
+            tune_cache=options.tune_cache,
             progress=say,
         )
         if options.keep_c:

@@ -56,15 +56,9 @@ def render(
     prefixes = [""] if len(variants) == 1 else [f"v{number}" for number in range(len(variants))]
     names = [_kernel_names(variant.program, prefix) for variant, prefix in zip(variants, prefixes, strict=True)]
     kernels = [kernel for variant in variants for kernel in variant.kernels.values()]
-    halves = any("outboard_half" in line for k in kernels for line in (*k.parameters, *k.body))
     parts = [
         _banner(model_name, builder, variants),
-        "#define OUTBOARD_USES_HALF 1\n" if halves else "",
-        data_text("outboard_tvm_abi.h"),
-        data_text("kernel_support.h"),
-        _vectors(kernels),
-        _integer_products(kernels),
-        _externs(kernels),
+        *_what_kernels_need(kernels),
         _definitions(model_name, variants, constants, constant_indices, [layout.nbytes for layout in layouts]),
         "/* ---- Kernels ---- */\n",
         *(
@@ -86,6 +80,38 @@ def render(
         "#endif\n",
     ]
     return CFile("\n".join(part for part in parts if part), max(layout.nbytes for layout in layouts))
+
+
+def render_choices(choices: Sequence[KernelC]) -> str:
+    """A C file of kernels with the same parameters, and a function that times them: data/tune.c."""
+    names = [f"outboard_choice_{number}" for number in range(len(choices))]
+    calls = [
+        f"  if (choice == {number}) {{\n"
+        f"    {name}({', '.join(f'a[{place}]' for place in range(len(choice.parameters)))});\n  }}"
+        for number, (name, choice) in enumerate(zip(names, choices, strict=True))
+    ]
+    parts = [
+        *_what_kernels_need(choices),
+        *(f"{choice.definition(name)}\n" for name, choice in zip(names, choices, strict=True)),
+        "static void outboard_call(int32_t choice, void *const *a) {",
+        *calls,
+        "}",
+        data_text("tune.c"),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _what_kernels_need(kernels: Sequence[KernelC]) -> list[str]:
+    """What stands before kernels in a C file."""
+    halves = any("outboard_half" in line for k in kernels for line in (*k.parameters, *k.body))
+    return [
+        "#define OUTBOARD_USES_HALF 1\n" if halves else "",
+        data_text("outboard_tvm_abi.h"),
+        data_text("kernel_support.h"),
+        _vectors(kernels),
+        _integer_products(kernels),
+        _externs(kernels),
+    ]
 
 
 def c_string(text: str) -> str:

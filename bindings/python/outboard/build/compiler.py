@@ -11,6 +11,7 @@ import onnx
 
 from .. import __version__
 from . import io_meta, notes, onnx_cache, variants
+from . import tune_cache as tuning
 from .errors import BuildError
 from .files import write_whole
 from .onnx_load import check_outputs, fix_inputs, load
@@ -75,6 +76,8 @@ def compile(
     name: str | None = None,
     profile_layers: bool = False,
     caches: Sequence[str] = (),
+    tune: bool = False,
+    tune_cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Module:
     """Compiles an ONNX model.
@@ -85,6 +88,9 @@ def compile(
     ``caches`` pairs inputs with the outputs that replace them (``"past=present"``, or ``"auto"`` for names like these):
     the outputs become the one result and then the caches, which the device can keep. With ``profile_layers`` the module
     counts the cycles of each layer, and the device prints them after a run.
+    With ``tune`` the schedules of kernels are timed on this machine and the fastest taken; the timings are kept in the file
+    ``tune_cache`` (default: ``tuning.json`` in the user's cache folder). ``tune_cache`` without ``tune`` takes what the
+    file knows and measures nothing.
     Raises :class:`BuildError` for whatever is wrong with the model or the machine; nothing is written.
     """
     if target not in TARGETS:
@@ -108,19 +114,28 @@ def compile(
     specs = variants.merged([variant_specs for _, variant_specs in fixed], sizes)
     compiler = None if target == "c-only" else Compiler()
     machine = None if compiler is None else compiler.machine(native=target == "host-native")
+    known = _tuning_cache(tune, tune_cache, machine)
 
     # TVM takes seconds to load: what can fail before it has failed by now.
     try:
         from .lowering import lower, to_c
+        from .tune import Tuner
     except ImportError as error:
         raise BuildError(
             f"TVM cannot be loaded: {error}", hint="pip install -r bindings/python/requirements.txt"
         ) from error
+    tuner = None
+    if known is not None and machine is not None:
+        tuner = Tuner(machine, known, compiler if tune else None, say)
     lowered = []
-    for number, (variant, variant_specs) in enumerate(fixed, start=1):
-        if len(fixed) > 1:
-            say(f"variant {number} of {len(fixed)}: {', '.join(map(str, variant_specs))}")
-        lowered.append(lower(variant, variant_specs, machine, say))
+    try:
+        for number, (variant, variant_specs) in enumerate(fixed, start=1):
+            if len(fixed) > 1:
+                say(f"variant {number} of {len(fixed)}: {', '.join(map(str, variant_specs))}")
+            lowered.append(lower(variant, variant_specs, machine, say, tuner))
+    finally:
+        if tune and known is not None:
+            known.save()  # what was measured before an error or an interruption, too
     outputs = variants.merged([v.program.outputs for v in lowered], sizes)
     source = to_c(lowered, label, BUILDER, profile_layers)
     result = Module(
@@ -144,6 +159,20 @@ def compile(
     # A layer profile counts in one place, so its kernels are there once.
     levelled = None if profile_layers else "lib0.c"
     return _link(result, compiler, machine, target == "host-native", levelled)
+
+
+def _tuning_cache(
+    tune: bool, path: str | os.PathLike[str] | None, machine: Machine | None
+) -> tuning.TuningCache | None:
+    """The cache that a build reads and, when it tunes, writes; that it can be written is found out before anything is timed."""
+    if not tune and path is None:
+        return None
+    if machine is None:
+        raise BuildError("the target c-only is for another machine, and tuning is for this one", hint="leave --tune out")
+    cache = tuning.TuningCache(path or tuning.default_path(), must_exist=not tune)
+    if tune:
+        cache.save()
+    return cache
 
 
 def _link(result: Module, compiler: Compiler, machine: Machine, native: bool, levelled: str | None) -> Module:

@@ -25,6 +25,12 @@ def write_whole(path: Path, content: bytes) -> None:
         raise BuildError(f"cannot write {path}: {error.strerror}") from error
 
 
+def cache_folder() -> Path:
+    """Where this user's caches of Outboard are: ``$OUTBOARD_CACHE``, or a folder of the system's place for caches."""
+    named, cache = os.environ.get("OUTBOARD_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(named) if named else (Path(cache) if cache else Path.home() / ".cache") / "outboard"
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -31,6 +31,7 @@ from .onnx_import import summary
 from .program import ConstantPool, Program, Step
 from .tensors import DTYPES, TensorSpec, carried_dtype, dtype_of_onnx
 from .toolchain import Machine
+from .tune import Tuner
 
 WEIGHTS_ALIGNMENT = 64
 
@@ -45,9 +46,16 @@ class Lowered:
 
 
 def lower(
-    model: onnx.ModelProto, inputs: Sequence[TensorSpec], machine: Machine | None, say: Callable[[str], None]
+    model: onnx.ModelProto,
+    inputs: Sequence[TensorSpec],
+    machine: Machine | None,
+    say: Callable[[str], None],
+    tuner: Tuner | None = None,
 ) -> Variant:
-    """Lowers ``model``, which it may change. ``machine`` guides the schedules; the C is portable either way."""
+    """Lowers ``model``, which it may change. ``machine`` guides the schedules; the C is portable either way.
+
+    ``tuner`` chooses among schedules; without it, the rules of schedule.py do.
+    """
     output_names = [output.name for output in model.graph.output]
     say("folding constants")
     model = onnx_simplify.simplify(model)
@@ -61,7 +69,7 @@ def lower(
     _check_outputs(flat, Facts.of(model))
     flat.outputs = [_as_declared(output, output_types.get(output.name, 0)) for output in flat.outputs]
     say(f"generating {len(flat.kernels)} kernels")
-    kernels = _kernels(flat, machine)
+    kernels = _kernels(flat, machine, tuner)
     flat.number_constants()
     return Variant(flat, kernels)
 
@@ -82,10 +90,14 @@ def to_c(lowered: Sequence[Variant], name: str, builder: str, profile_layers: bo
     return Lowered(rendered.text, packed.blob, rendered.workspace_bytes)
 
 
-def _kernel(flat: Program, name: str, function: tirx.PrimFunc, vectors: schedule.Vectors) -> tir_to_c.KernelC:
+def _kernel(
+    flat: Program, name: str, function: tirx.PrimFunc, vectors: schedule.Vectors, tuner: Tuner | None
+) -> tir_to_c.KernelC:
     """The kernel in C: scheduled, or as it came where its schedule leads to something that C cannot say."""
+    constants = flat.constant_arguments(name)
+    tile = None if tuner is None else tuner.tile(name, function, constants)
     try:
-        scheduled = schedule.apply(function, vectors, flat.constant_arguments(name))
+        scheduled = schedule.apply(function, vectors, constants, tile)
         kernel = tir_to_c.print_kernel(tir_lower.lower(scheduled.function))
     except Exception:
         return tir_to_c.print_kernel(tir_lower.lower(function))
@@ -124,13 +136,13 @@ def _node_names(nodes: Sequence[str]) -> str | None:
     return None if not nodes else nodes[0] if len(nodes) == 1 else f"{nodes[0]} to {nodes[-1]}"
 
 
-def _kernels(flat: Program, machine: Machine | None) -> dict[str, tir_to_c.KernelC]:
+def _kernels(flat: Program, machine: Machine | None, tuner: Tuner | None) -> dict[str, tir_to_c.KernelC]:
     labels = {step.kernel: _node_names(step.nodes) for step in reversed(flat.steps) if isinstance(step, Step)}
     vectors = schedule.Vectors(machine.vector_bytes, machine.vector_registers) if machine else schedule.Vectors()
     kernels = {}
     for name, function in flat.kernels.items():
         try:
-            kernels[name] = _kernel(flat, name, function, vectors)
+            kernels[name] = _kernel(flat, name, function, vectors, tuner)
         except BuildError as error:
             raise BuildError(error.message, node=error.node or labels[name] or name, hint=error.hint) from error
         except Exception as error:

@@ -1,9 +1,11 @@
-"""Places every temporary of a model in one workspace, so that an inference allocates once."""
+"""Memory: places every temporary of a model in one workspace, so that an inference allocates once; aligns arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+import numpy as np
 
 ALIGNMENT = 64
 
@@ -54,3 +56,12 @@ def plan(blocks: Iterable[Block]) -> Layout:
 
 def _aligned(nbytes: int) -> int:
     return (nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+
+def aligned(array: np.ndarray, boundary: int = 128) -> np.ndarray:
+    """A copy whose memory begins at a multiple of ``boundary`` bytes, as the device's tensors do."""
+    memory = np.zeros(array.nbytes + boundary, np.uint8)
+    start = -memory.ctypes.data % boundary
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

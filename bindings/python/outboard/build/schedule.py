@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tvm
@@ -32,6 +32,10 @@ _BIG_WEIGHTS = 1 << 18
 _ROW_BYTES = 4096
 """Largest row of accumulators."""
 _SMALLEST_VECTOR = 8
+_OFFERED = 7
+"""How many tiles of a reduction are offered for a choice, the best by their cost."""
+_TURNED = 2
+"""How many of these with their loops in another order, and with rows along another axis."""
 _MOST_RECOMPUTATION = 2
 """How often a cheap value may be computed again instead of being kept."""
 
@@ -52,18 +56,43 @@ class Scheduled:
     packed: dict[int, int]
 
 
-def apply(function: tirx.PrimFunc, vectors: Vectors, constants: frozenset[int] = frozenset()) -> Scheduled:
-    """The scheduled form of a loop program. ``constants`` are the parameters whose layout may be changed."""
+def apply(
+    function: tirx.PrimFunc, vectors: Vectors, constants: frozenset[int] = frozenset(), tile: Tile | None = None
+) -> Scheduled:
+    """The scheduled form of a loop program. ``constants`` are the parameters whose layout may be changed.
+
+    ``tile`` is the tile of the reduction that does most of the work; without it, it is the first of :func:`tiles`.
+    """
     sch = s_tir.Schedule(tvm.IRModule({"main": function}))
     root = _root(sch)
     if root is None:
         return Scheduled(function, {})
     _inline(sch, root)
     packed: dict[int, int] = {}
-    for block in sch.get_child_blocks(root):
-        if _is_reduction(sch.get(block)):
-            sch = _attempt(sch, block, vectors, constants - packed.keys(), packed)
+    reductions = _reductions(sch, root)
+    heaviest = _heaviest(sch, reductions)
+    for number, block in enumerate(reductions):
+        chosen = tile if number == heaviest else None
+        sch = _attempt(sch, block, vectors, constants - packed.keys(), packed, chosen)
     return Scheduled(sch.mod["main"], packed)
+
+
+def tiles(function: tirx.PrimFunc, vectors: Vectors) -> list[Tile]:
+    """Tiles that may suit the reduction that does most of the work, the rule's own first; none where no tile fits."""
+    sch = s_tir.Schedule(tvm.IRModule({"main": function}))
+    root = _root(sch)
+    if root is None:
+        return []
+    _inline(sch, root)
+    reductions = _reductions(sch, root)
+    if not reductions:
+        return []
+    block = reductions[_heaviest(sch, reductions)]
+    try:
+        reduction = _Reduction.of(sch, _sum_lanes_first(sch, block, vectors))
+    except Exception:  # as in _attempt
+        return []
+    return [] if reduction is None else _tiles(reduction, vectors)
 
 
 def pack(array: np.ndarray, columns: int) -> np.ndarray:
@@ -81,6 +110,15 @@ def _root(sch: s_tir.Schedule) -> SBlockRV | None:
         return sch.get_sblock("root")
     except ScheduleError:
         return None
+
+
+def _reductions(sch: s_tir.Schedule, root: SBlockRV) -> list[SBlockRV]:
+    return [block for block in sch.get_child_blocks(root) if _is_reduction(sch.get(block))]
+
+
+def _heaviest(sch: s_tir.Schedule, blocks: Sequence[SBlockRV]) -> int:
+    """The number of the block with the most steps, the first of several; 0 without blocks."""
+    return max(range(len(blocks)), key=lambda number: math.prod(_extents(sch.get(blocks[number]))), default=0)
 
 
 def _is_reduction(block: s_tir.SBlock) -> bool:
@@ -175,36 +213,41 @@ class _Reduction:
         free = [i for i, reduced in enumerate(self.reduced) if not reduced and self.extents[i] > 1]
         return free[-1] if free and self.stores_in_order(free[-1]) and self.reads_in_order(free[-1]) else None
 
-    def row(self, column: int) -> int | None:
-        """The innermost axis along which the vectors of a column are used again and again."""
+    def rows(self, column: int) -> list[int]:
+        """The axes along which the vectors of a column are used again and again, the innermost first."""
         vectors = [load for load in self.loads() if self.stride(load, column) == 1]
-        for axis in reversed(range(len(self.axes))):
-            free = axis != column and not self.reduced[axis] and self.extents[axis] > 1
-            if free and any(self.stride(load, axis) == 0 for load in vectors):
-                return axis
-        return None
+        free = [i for i, reduced in enumerate(self.reduced) if i != column and not reduced and self.extents[i] > 1]
+        return [axis for axis in reversed(free) if any(self.stride(load, axis) == 0 for load in vectors)]
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """A tile: which loops it cuts (numbers of loops of the block), and how large it is."""
+class Tile:
+    """What a reduction computes at a time: which loops of the block it cuts, by their numbers, and how large it is."""
 
     column: int
     lanes: int
+    """Elements of a vector."""
     vectors: int
+    """Vectors along the column."""
     row: int | None
     rows: int
     column_first: bool
+    """Whether the loop over the columns' tiles is the outermost one."""
 
 
 def _attempt(
-    sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors, constants: frozenset[int], packed: dict[int, int]
+    sch: s_tir.Schedule,
+    block: SBlockRV,
+    vectors: Vectors,
+    constants: frozenset[int],
+    packed: dict[int, int],
+    tile: Tile | None,
 ) -> s_tir.Schedule:
     """A schedule with this reduction in registers, or ``sch`` itself when no rule fits. Adds to ``packed``."""
     for rule in (_tile, _accumulate):
         trial = sch.copy()
         try:
-            panels = rule(trial, block, vectors, constants)
+            panels = rule(trial, block, vectors, constants, tile)
         except Exception:  # TVM refuses a schedule in many ways, some of them by failing a check of its own
             continue
         if panels is not None:
@@ -214,7 +257,7 @@ def _attempt(
 
 
 def _accumulate(
-    sch: s_tir.Schedule, block: SBlockRV, _vectors: Vectors, _constants: frozenset[int]
+    sch: s_tir.Schedule, block: SBlockRV, _vectors: Vectors, _constants: frozenset[int], _tile: Tile | None
 ) -> dict[int, int] | None:
     """Sums into a local variable, or into a local row where the columns are contiguous, instead of into memory."""
     reduction = _Reduction.of(sch, block)
@@ -249,33 +292,71 @@ def _sum_lanes_first(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors) -> 
     return sch.rfactor(lane, len(reduction.store.indices))
 
 
-def _plan(reduction: _Reduction, vectors: Vectors) -> _Plan | None:
+def _tiles(reduction: _Reduction, vectors: Vectors) -> list[Tile]:
+    """The best tiles of a reduction by what they should cost, then the best of them in other ways; at most 11."""
     column = reduction.column()
     if column is None or not _is_vectorisable(reduction.store.value):
-        return None
+        return []
     columns = reduction.extents[column]
     lanes = vectors.nbytes // reduction.itemsize
     while lanes > 1 and columns % lanes:
         lanes //= 2
     if lanes * reduction.itemsize < _SMALLEST_VECTOR:
-        return None
-    row = reduction.row(column)
-    best: tuple[float, int, int] | None = None
-    for count in (count for count in (1, 2, 3, 4, 6, 8) if columns % (count * lanes) == 0):
-        for rows in _divisors(reduction.extents[row]) if row is not None else (1,):
-            registers = rows * count + (count if rows > 1 else 0) + 1
-            if registers <= vectors.registers:
-                cost = _cost(rows, count)
-                best = min(best or (cost, rows, count), (cost, rows, count))
-    if best is None:
-        return None
+        return []
     shared = [n for i, n in enumerate(reduction.extents) if reduction.reduced[i] or i == column]
-    return _Plan(column, lanes, best[2], row, best[1], math.prod(shared) * reduction.itemsize > _BIG_WEIGHTS)
+    column_first = math.prod(shared) * reduction.itemsize > _BIG_WEIGHTS
+    cost = _Cost.of(reduction, vectors, column)
+    found: list[list[Tile]] = []
+    for row in reduction.rows(column) or [None]:
+        sizes = [
+            (rows, count)
+            for count in (1, 2, 3, 4, 6, 8)
+            for rows in (_divisors(reduction.extents[row]) if row is not None else (1,))
+            if columns % (count * lanes) == 0 and _registers(rows, count) <= vectors.registers
+        ]
+        sizes.sort(key=lambda size: (cost(*size), *size))
+        found.append([Tile(column, lanes, count, row, rows, column_first) for rows, count in sizes])
+    innermost, *others = found
+    turned = [replace(tile, column_first=not column_first) for tile in innermost[:_TURNED]]
+    return innermost[:_OFFERED] + turned + [tile for other in others for tile in other][:_TURNED]
 
 
-def _cost(rows: int, count: int) -> float:
-    """Time of a multiplication, roughly: the loads it needs, and the wait for the one before."""
-    return 1 + 1 / rows + 1 / count + max(0.0, 8 / (rows * count) - 1)
+def _registers(rows: int, count: int) -> int:
+    """How many vector registers a tile needs: its sums, the vectors that its rows share, and the rows' factor."""
+    return rows * count + (count if rows > 1 else 0) + 1
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Time of a multiplication in a tile, roughly: the loads it needs, the wait for the one before, a share of the rest.
+
+    The weights are fitted to the times of all tiles of the benchmark's networks: docs/reference/models.md, "Tuning".
+    """
+
+    load: float
+    """Of a vector that the rows of a tile share."""
+    broadcast: float
+    """Of a factor that the vectors of a row share."""
+    wait: float
+    latency: float
+    """Sums that are under way at a time."""
+    rest: float
+    """Of a sum, spread over its products: it is set to zero before them and stored behind them."""
+
+    @staticmethod
+    def of(reduction: _Reduction, vectors: Vectors, column: int) -> _Cost:
+        steps = math.prod(n for n, reduced in zip(reduction.extents, reduction.reduced, strict=True) if reduced)
+        if sum(reduction.stride(load, column) == 1 for load in reduction.loads()) > 1:
+            # Each row has vectors of its own, as in a convolution of single channels: what rows share is little.
+            return _Cost(0.25, 0.1, 0.5, 6, 0.1 / steps)
+        is_float = analysis.dtype_of(reduction.store.value).startswith("float")
+        load, latency = (3, 10) if vectors.nbytes > 32 else (1, 8)
+        return _Cost(load, 1, 1, latency, (0.1 if is_float else 0.6) / steps)
+
+    def __call__(self, rows: int, count: int) -> float:
+        sums = rows * count
+        waiting = max(0.0, self.latency / sums - 1)
+        return self.load / rows + self.broadcast / count + self.wait * waiting + self.rest * sums
 
 
 def _divisors(n: int) -> list[int]:
@@ -295,12 +376,16 @@ def _is_vectorisable(expr: tirx.expr.ExprOp) -> bool:
     return is_vector and all(_is_vectorisable(child) for child in analysis.children(expr))
 
 
-def _tile(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors, constants: frozenset[int]) -> dict[int, int] | None:
+def _tile(
+    sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors, constants: frozenset[int], tile: Tile | None
+) -> dict[int, int] | None:
     """Computes a tile of vector registers at a time, and what follows on the tile."""
     block = _sum_lanes_first(sch, block, vectors)
     reduction = _Reduction.of(sch, block)
-    plan = None if reduction is None else _plan(reduction, vectors)
-    if reduction is None or plan is None:
+    if reduction is None:
+        return None
+    plan = tile or next(iter(_tiles(reduction, vectors)), None)
+    if plan is None:
         return None
     packed = _pack_columns(sch, block, reduction, plan, constants)
     followers = _followers(sch, block)
@@ -319,21 +404,21 @@ def _tile(sch: s_tir.Schedule, block: SBlockRV, vectors: Vectors, constants: fro
         else:
             outer.append(loop)
     outer = [column_outer, *outer] if plan.column_first else [*outer, column_outer]
-    tile = [*rows, *columns]
-    sch.reorder(*outer, *reduce, *tile)
+    inner = [*rows, *columns]
+    sch.reorder(*outer, *reduce, *inner)
     copy = sch.cache_write(block, 0, "global")
     sch.reverse_compute_at(copy, outer[-1])
     for follower in followers:
         sch.reverse_compute_at(follower, outer[-1])
-    _vectorise(sch, tile)
+    _vectorise(sch, inner)
     init = sch.decompose_reduction(block, reduce[0])
-    _vectorise(sch, sch.get_loops(init)[-len(tile) :])
+    _vectorise(sch, sch.get_loops(init)[-len(inner) :])
     _vectorise_copy(sch, copy, plan, len(outer))
     return packed
 
 
 def _pack_columns(
-    sch: s_tir.Schedule, block: SBlockRV, reduction: _Reduction, plan: _Plan, constants: frozenset[int]
+    sch: s_tir.Schedule, block: SBlockRV, reduction: _Reduction, plan: Tile, constants: frozenset[int]
 ) -> dict[int, int]:
     """Lays the constant operand of a tile out in panels as wide as the tile, so that it is read from front to back."""
     columns = plan.vectors * plan.lanes
@@ -366,7 +451,7 @@ def _vectorise(sch: s_tir.Schedule, loops: Sequence[LoopRV]) -> None:
         sch.vectorize(loops[-1])
 
 
-def _vectorise_copy(sch: s_tir.Schedule, copy: SBlockRV, plan: _Plan, outer: int) -> None:
+def _vectorise_copy(sch: s_tir.Schedule, copy: SBlockRV, plan: Tile, outer: int) -> None:
     """Moves the accumulators out of their registers with the same vectors."""
     inner = [loop for loop in sch.get_loops(copy)[outer:] if int(sch.get(loop).extent) > 1]
     if inner and int(sch.get(inner[-1]).extent) % plan.lanes == 0:

@@ -5,12 +5,14 @@ The flags, and why each is there: docs/reference/models.md, "Compiling".
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,6 +116,11 @@ def level_flags(machine: Machine, levels: bool) -> dict[str, tuple[str, ...]]:
     return {"": here, **{name: (*flags, f"-DOUTBOARD_LEVEL=outboard_run_{name}") for name, flags in more}}
 
 
+def _contract(native: bool) -> str:
+    """Whether products and sums may be fused: in code for one CPU only, so that portable code gives the same bits on all."""
+    return "-ffp-contract=fast" if native else "-ffp-contract=off"
+
+
 class Compiler:
     """A C compiler for this machine: ``$CC``, or the first of cc, gcc and clang that is there."""
 
@@ -134,8 +141,7 @@ class Compiler:
                 hint="--target c-only writes the C source for another compiler",
             )
         march = "native" if native else _PORTABLE[arch]
-        macros = self._macros(march)
-        features = tuple(dict.fromkeys(name for macro, name in _FEATURES[arch] if macro in macros))
+        features = self._features(arch, (f"-march={march}",))
         if "avx512f" in features:
             vectors = (64, 32)
         elif "avx" in features:
@@ -161,7 +167,6 @@ class Compiler:
 
         File names and the directory do not reach the result: the same input gives the same bytes.
         """
-        contract = "-ffp-contract=fast" if native else "-ffp-contract=off"
         with tempfile.TemporaryDirectory(prefix="outboard-build-") as directory:
             for name, content in {**sources, **data}.items():
                 (Path(directory) / name).write_bytes(content)
@@ -169,14 +174,29 @@ class Compiler:
             for name in sources:
                 for suffix, level in level_flags(machine, levels=name == levelled and not native).items():
                     obj = f"{Path(name).stem}{suffix}.o"
-                    self._run([*C_FLAGS, contract, *level, "-I.", "-c", name, "-o", obj], directory)
+                    self._run([*C_FLAGS, _contract(native), *level, "-I.", "-c", name, "-o", obj], directory)
                     objects.append(obj)
             self._run([*LINK_FLAGS, f"-Wl,-soname,{soname}", *objects, "-lgcc", "-o", "module"], directory)
             return (Path(directory) / "module").read_bytes()
 
-    def _macros(self, march: str) -> frozenset[str]:
-        text = self._run([f"-march={march}", "-dM", "-E", "-x", "c", os.devnull])
-        return frozenset(line.split()[1] for line in text.splitlines() if line.startswith("#define "))
+    def library(self, source: str, directory: Path, machine: Machine) -> ctypes.CDLL:
+        """Compiles a source for this very CPU as ``machine``'s modules are, for the best of their levels, and loads it."""
+        native = machine.march == "native"
+        has = set(self.machine(native=True).features)
+        levels = [
+            [flag for flag in flags if not flag.startswith("-D")]
+            for flags in level_flags(machine, levels=not native).values()
+        ]
+        best = next((level for level in reversed(levels) if has.issuperset(self._features(machine.arch, level))), levels[0])
+        (directory / "kernels.c").write_text(source)
+        self._run([*C_FLAGS, _contract(native), *best, "-shared", "kernels.c", "-o", "kernels.so", "-lm"], str(directory))
+        return ctypes.CDLL(str(directory / "kernels.so"))
+
+    def _features(self, arch: str, flags: Sequence[str]) -> tuple[str, ...]:
+        """The CPU features that the compiler uses with these flags."""
+        text = self._run([*flags, "-dM", "-E", "-x", "c", os.devnull])
+        macros = {line.split()[1] for line in text.splitlines() if line.startswith("#define ")}
+        return tuple(dict.fromkeys(name for macro, name in _FEATURES[arch] if macro in macros))
 
     def _run(self, arguments: list[str], directory: str | None = None) -> str:
         command = [*self.command, *arguments]
