@@ -9,6 +9,7 @@ mod demo;
 mod device;
 mod dist;
 mod fuzz;
+mod lint;
 mod onnx;
 mod ops;
 mod python;
@@ -75,6 +76,11 @@ enum Command {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// Check the Python sources: formatting, lints, types
+    Lint {
+        #[command(flatten)]
+        consent: setup::Consent,
+    },
     /// Run the ONNX project's node tests on the simulated C7x
     ///
     /// Builds every model of the sample (or all of them), calls it, compares, and holds the outcome against
@@ -109,6 +115,7 @@ fn main() -> ExitCode {
         Command::Device { consent } => device::run(&consent),
         Command::Dist { quick, consent } => dist::run(quick, &consent).map(run::result_path),
         Command::Fuzz { seconds } => fuzz::run(seconds),
+        Command::Lint { consent } => lint::run(&consent),
         Command::Onnx(arguments) => onnx::run(&arguments),
         Command::Twins { folder } => twins::run(&folder),
         Command::BenchModels(arguments) => bench_models::run(&arguments),

@@ -9,6 +9,8 @@ use std::process::Command;
 const REQUIREMENTS: [&str; 2] = ["bindings/python/requirements.txt", "bindings/python/requirements-test.txt"];
 /// The same for the one that makes wheels.
 const WHEELS: [&str; 1] = ["bindings/python/requirements-wheel.txt"];
+/// The same for the one that checks the Python sources.
+const LINT: [&str; 1] = ["bindings/python/requirements-lint.txt"];
 
 /// A Python environment of its own.
 pub struct Environment {
@@ -31,6 +33,14 @@ impl Environment {
     /// As for [`Environment::ready`].
     pub fn for_wheels(consent: impl FnOnce(&str) -> Result<bool>) -> Result<Self> {
         Self::with(&WHEELS, "wheels", consent)
+    }
+
+    /// The environment that checks the Python sources: ruff and mypy.
+    ///
+    /// # Errors
+    /// As for [`Environment::ready`].
+    pub fn for_lint(consent: impl FnOnce(&str) -> Result<bool>) -> Result<Self> {
+        Self::with(&LINT, "lint", consent)
     }
 
     fn with(files: &'static [&'static str], name: &str, consent: impl FnOnce(&str) -> Result<bool>) -> Result<Self> {
@@ -71,9 +81,14 @@ impl Environment {
         self.folder.join("outboard-complete")
     }
 
+    /// Where the interpreter is.
+    pub fn interpreter(&self) -> PathBuf {
+        self.folder.join("bin/python")
+    }
+
     /// The interpreter, with this clone's `outboard` package on its path.
     pub fn python(&self) -> Command {
-        let mut python = Command::new(self.folder.join("bin/python"));
+        let mut python = Command::new(self.interpreter());
         python
             .current_dir(root())
             .env("PYTHONPATH", root().join("bindings/python"))

@@ -153,6 +153,15 @@ pub fn for_dist(consent: &Consent) -> Result<python::Environment> {
     python::Environment::for_wheels(|what| consent.asks(what))
 }
 
+/// What checking the Python sources needs. Returns the environment with the checkers, and the one whose packages the sources use.
+///
+/// # Errors
+/// As for [`for_c`].
+pub fn for_lint(consent: &Consent) -> Result<(python::Environment, python::Environment)> {
+    let models = for_models(consent)?;
+    Ok((python::Environment::for_lint(|what| consent.asks(what))?, models))
+}
+
 /// Installs everything, and builds the extension module of the Python package.
 ///
 /// # Errors

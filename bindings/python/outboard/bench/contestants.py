@@ -25,7 +25,7 @@ Contestant = Callable[[int], tuple[float, np.ndarray]]
 def generated(
     model: onnx.ModelProto, x: np.ndarray, target: str, folder: Path, tune_cache: Path | None = None
 ) -> tuple[Contestant, float]:
-    """The code of :mod:`outboard.build` for a target, tuned with the cache that is given, and the seconds of the build."""
+    """The code of :mod:`outboard.build` for a target, tuned with a cache if one is given; the seconds of the build."""
     began = time.monotonic()
     result = compile(model, target=target, tune=tune_cache is not None, tune_cache=tune_cache)
     seconds = time.monotonic() - began

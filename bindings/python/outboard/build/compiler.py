@@ -88,9 +88,9 @@ def compile(
     ``caches`` pairs inputs with the outputs that replace them (``"past=present"``, or ``"auto"`` for names like these):
     the outputs become the one result and then the caches, which the device can keep. With ``profile_layers`` the module
     counts the cycles of each layer, and the device prints them after a run.
-    With ``tune`` the schedules of kernels are timed on this machine and the fastest taken; the timings are kept in the file
-    ``tune_cache`` (default: ``tuning.json`` in the user's cache folder). ``tune_cache`` without ``tune`` takes what the
-    file knows and measures nothing.
+    With ``tune`` the schedules of kernels are timed on this machine and the fastest taken; the timings are kept in the
+    file ``tune_cache`` (default: ``tuning.json`` in the user's cache folder). ``tune_cache`` without ``tune`` takes
+    what the file knows and measures nothing.
     Raises :class:`BuildError` for whatever is wrong with the model or the machine; nothing is written.
     """
     if target not in TARGETS:
@@ -164,11 +164,13 @@ def compile(
 def _tuning_cache(
     tune: bool, path: str | os.PathLike[str] | None, machine: Machine | None
 ) -> tuning.TuningCache | None:
-    """The cache that a build reads and, when it tunes, writes; that it can be written is found out before anything is timed."""
+    """The cache that a build reads and, when it tunes, writes: that it can be is found out before anything is timed."""
     if not tune and path is None:
         return None
     if machine is None:
-        raise BuildError("the target c-only is for another machine, and tuning is for this one", hint="leave --tune out")
+        raise BuildError(
+            "the target c-only is for another machine, and tuning is for this one", hint="leave --tune out"
+        )
     cache = tuning.TuningCache(path or tuning.default_path(), must_exist=not tune)
     if tune:
         cache.save()

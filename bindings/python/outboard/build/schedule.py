@@ -307,7 +307,8 @@ def _tiles(reduction: _Reduction, vectors: Vectors) -> list[Tile]:
     column_first = math.prod(shared) * reduction.itemsize > _BIG_WEIGHTS
     cost = _Cost.of(reduction, vectors, column)
     found: list[list[Tile]] = []
-    for row in reduction.rows(column) or [None]:
+    axes: list[int | None] = [*reduction.rows(column)]
+    for row in axes or [None]:
         sizes = [
             (rows, count)
             for count in (1, 2, 3, 4, 6, 8)
@@ -328,7 +329,7 @@ def _registers(rows: int, count: int) -> int:
 
 @dataclass(frozen=True)
 class _Cost:
-    """Time of a multiplication in a tile, roughly: the loads it needs, the wait for the one before, a share of the rest.
+    """Time of a product in a tile, roughly: the loads it needs, the wait for the one before, a share of the rest.
 
     The weights are fitted to the times of all tiles of the benchmark's networks: docs/reference/models.md, "Tuning".
     """

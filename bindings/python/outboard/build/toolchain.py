@@ -117,7 +117,7 @@ def level_flags(machine: Machine, levels: bool) -> dict[str, tuple[str, ...]]:
 
 
 def _contract(native: bool) -> str:
-    """Whether products and sums may be fused: in code for one CPU only, so that portable code gives the same bits on all."""
+    """Whether products and sums may be fused: in code for one CPU only; portable code gives the same bits on all."""
     return "-ffp-contract=fast" if native else "-ffp-contract=off"
 
 
@@ -180,16 +180,20 @@ class Compiler:
             return (Path(directory) / "module").read_bytes()
 
     def library(self, source: str, directory: Path, machine: Machine) -> ctypes.CDLL:
-        """Compiles a source for this very CPU as ``machine``'s modules are, for the best of their levels, and loads it."""
+        """Compiles a source as ``machine``'s modules are, for the best of their levels that this CPU has; loads it."""
         native = machine.march == "native"
         has = set(self.machine(native=True).features)
         levels = [
             [flag for flag in flags if not flag.startswith("-D")]
             for flags in level_flags(machine, levels=not native).values()
         ]
-        best = next((level for level in reversed(levels) if has.issuperset(self._features(machine.arch, level))), levels[0])
+        best = next(
+            (level for level in reversed(levels) if has.issuperset(self._features(machine.arch, level))), levels[0]
+        )
         (directory / "kernels.c").write_text(source)
-        self._run([*C_FLAGS, _contract(native), *best, "-shared", "kernels.c", "-o", "kernels.so", "-lm"], str(directory))
+        self._run(
+            [*C_FLAGS, _contract(native), *best, "-shared", "kernels.c", "-o", "kernels.so", "-lm"], str(directory)
+        )
         return ctypes.CDLL(str(directory / "kernels.so"))
 
     def _features(self, arch: str, flags: Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The tuner: times a handful of tiles of each kernel on this machine and takes the fastest.
 
-It changes which of several equal schedules a kernel gets, and nothing else. What it has measured is in a cache file, so a
-build that only reads the file gives the same bytes everywhere. Reference: docs/reference/models.md, "Tuning".
+It changes which of several equal schedules a kernel gets, and nothing else. What it has measured is in a cache file, so
+that a build which only reads the file gives the same bytes everywhere. Reference: docs/reference/models.md, "Tuning".
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ class Tuner:
                 choices.setdefault(kernel, tile)
         times = self._times(function, own, list(choices))
         fastest = min(times)
-        tile = list(choices.values())[times.index(fastest)] if fastest < _GAIN * times[0] else None
-        taken = times[0] if tile is None else fastest
+        chosen = list(choices.values())[times.index(fastest)] if fastest < _GAIN * times[0] else None
+        taken = times[0] if chosen is None else fastest
         tensors = tuple(_tensor_text(parameter) for parameter in function.params)
-        fields = None if tile is None else asdict(tile)
+        fields = None if chosen is None else asdict(chosen)
         self._cache.add(self._target, key, Tuned(name, tensors, fields, round(taken), round(times[0])))
-        gain = "" if tile is None else f", {times[0] / taken:.2f} times as fast as untuned"
+        gain = "" if chosen is None else f", {times[0] / taken:.2f} times as fast as untuned"
         self._say(f"{name}: the fastest of {len(choices)} tiles takes {taken / 1e3:.1f} µs{gain}")
-        return tile
+        return chosen
 
     def _kernel(self, function: tirx.PrimFunc, constants: frozenset[int], tile: Tile | None) -> KernelC | None:
         try:

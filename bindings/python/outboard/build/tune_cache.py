@@ -14,7 +14,15 @@ from .files import cache_folder, write_whole
 
 _WHAT = "tiles of kernels, measured by outboard.build"
 _VERSION = 1
-_TILE = {"column": int, "lanes": int, "vectors": int, "row": (int, type(None)), "rows": int, "column_first": bool}
+_Kinds = type | tuple[type, ...]
+_TILE: dict[str, _Kinds] = {
+    "column": int,
+    "lanes": int,
+    "vectors": int,
+    "row": (int, type(None)),
+    "rows": int,
+    "column_first": bool,
+}
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ def _entry(place: str, fields: Any) -> Tuned:
     return Tuned(_field(place, fields, "kernel", str), tuple(parameters), tile, *numbers)
 
 
-def _field(place: str, fields: dict[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
+def _field(place: str, fields: dict[str, Any], name: str, kind: _Kinds) -> Any:
     value = fields.get(name)
     if name not in fields or not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ValueError(f'{place}: "{name}" is {json.dumps(value)}')
