@@ -63,19 +63,46 @@ def test_every_level_computes_the_same_bits(make, rng, tmp_path, monkeypatch) ->
         assert answer.tobytes() == answers[""].tobytes(), name
 
 
+def joined(a: np.ndarray, b: np.ndarray) -> tuple[list[onnx.NodeProto], np.ndarray]:
+    return [helper.make_node("Concat", ["a", "b"], ["y"], axis=1)], np.concatenate([a, b], axis=1)
+
+
+def padded(a: np.ndarray, b: np.ndarray) -> tuple[list[onnx.NodeProto], np.ndarray]:
+    nodes = [helper.make_node("Add", ["a", "b"], ["s"]), helper.make_node("Pad", ["s", "pads", "fill"], ["y"])]
+    return nodes, np.pad(a + b, [(0, 0), (6, 0), (0, 0)], constant_values=-3)
+
+
+def both(a: np.ndarray, b: np.ndarray) -> tuple[list[onnx.NodeProto], np.ndarray]:
+    nodes = [
+        helper.make_node("Greater", ["a", "fill"], ["c"]),
+        helper.make_node("Less", ["b", "fill"], ["d"]),
+        helper.make_node("And", ["c", "d"], ["e"]),
+        helper.make_node("Where", ["e", "a", "b"], ["y"]),
+    ]
+    return nodes, np.where((a > -3) & (b < -3), a, b)
+
+
 @pytest.mark.parametrize("target", ["host", "host-native"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_kernel_that_reads_one_array_or_another_reads_the_right_one(target, dtype, rng, tmp_path) -> None:
-    """GCC 12.2 masks these loads wrongly where rows of two meet at a place that is no multiple of a vector."""
-    a, b = (rng.standard_normal((1, 172, 36, 2)).astype(dtype) for _ in range(2))
-    node = helper.make_node("Concat", ["a", "b"], ["y"], axis=2)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int8])
+@pytest.mark.parametrize("case", [joined, padded, both])
+def test_a_kernel_that_reads_under_a_condition_reads_the_right_element(case, target, dtype, rng, tmp_path) -> None:
+    """GCC 12.2 masks these loads wrongly: an inner loop of two, and a place that is no multiple of a vector."""
+    a, b = (rng.integers(-60, 60, (24, 36, 2)).astype(dtype) for _ in range(2))
+    nodes, expected = case(a, b)
     element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    model = models.make([node], {"a": (element, a.shape), "b": (element, b.shape)}, {"y": (element, (1, 172, 72, 2))})
+    constants = {"pads": np.array([0, 6, 0, 0, 0, 0]), "fill": np.array(-3, dtype)}
+    used = {name for node in nodes for name in node.input}
+    model = models.make(
+        nodes,
+        {"a": (element, a.shape), "b": (element, b.shape)},
+        {"y": (element, expected.shape)},
+        {name: array for name, array in constants.items() if name in used},
+    )
     path = tmp_path / "lib0.out"
     result = compile(model, target=target)
-    assert "OUTBOARD_CHOOSING_KERNEL void k0" in result.c_source
+    assert "OUTBOARD_READ(" in result.c_source[result.c_source.index("/* ---- Kernels ---- */") :]
     result.write(path)
-    assert run_module(path, [a, b], 1, tmp_path)[0].tobytes() == np.concatenate([a, b], axis=2).tobytes()
+    assert run_module(path, [a, b], 1, tmp_path)[0].tobytes() == expected.tobytes()
 
 
 def test_a_portable_module_has_all_levels_and_one_for_this_cpu_has_one(rng, tmp_path) -> None:

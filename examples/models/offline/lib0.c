@@ -207,13 +207,13 @@ OUTBOARD_ASSERT_AT(TVMDSPIoMeta, flags, 32);
 #endif
 
 /*
- * A kernel that reads one array or another. GCC 12 with AVX makes two loads of each iteration masked vector loads whose
- * masks are those of other elements, so for it these loops keep their branches.
+ * What reads memory under a condition. In a loop over pairs GCC 12 with AVX makes two such reads one masked vector load whose mask
+ * is that of other elements; a loop with a statement in assembler, even an empty one, stays as it is.
  */
 #if defined(__GNUC__) && !defined(__clang__)
-#define OUTBOARD_CHOOSING_KERNEL OUTBOARD_KERNEL __attribute__((optimize("no-tree-loop-if-convert")))
+#define OUTBOARD_READ(value) ({ __asm__ volatile(""); (value); })
 #else
-#define OUTBOARD_CHOOSING_KERNEL OUTBOARD_KERNEL
+#define OUTBOARD_READ(value) (value)
 #endif
 
 #define OUTBOARD_MIN_MAX(type, suffix)                                               \

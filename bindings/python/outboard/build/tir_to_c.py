@@ -99,11 +99,9 @@ class KernelC:
     """Element types and lanes of the vector types it uses."""
     dot_lanes: frozenset[int] = frozenset()
     """Lanes of the integer products of four bytes that it uses; 1 for those of single words."""
-    chooses: bool = False
-    """Whether it reads one array or another, as a condition says."""
 
     def definition(self, name: str) -> str:
-        head = f"OUTBOARD_{'CHOOSING_' if self.chooses else ''}KERNEL void {name}("
+        head = f"OUTBOARD_KERNEL void {name}("
         lines = [head + ", ".join(self.parameters) + ") {"]
         if len(lines[0]) > 118:
             lines = [head, *(f"    {p}," for p in self.parameters[:-1]), f"    {self.parameters[-1]}) {{"]
@@ -168,10 +166,10 @@ class _Printer:
     vectors: set[tuple[str, int]] = field(default_factory=set)
     dot_lanes: set[int] = field(default_factory=set)
     has_words: bool = False
-    conditions: int = 0
-    """How many conditions the current place is under."""
-    conditional: set[str] = field(default_factory=set)
-    """Arrays that are read under a condition."""
+    in_branch: bool = False
+    """Whether the current statement is under a condition."""
+    is_marked: bool = False
+    """Whether the current expression is marked already as one that reads under a condition."""
     depth: int = 1
     _names: dict[Var, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=lambda: set(_RESERVED))
@@ -197,7 +195,6 @@ class _Printer:
             frozenset(self.externs),
             frozenset(self.vectors),
             frozenset(self.dot_lanes | ({1} if self.has_words else set())),
-            len(self.conditional) > 1,
         )
 
     # ---- names and lines
@@ -251,15 +248,15 @@ class _Printer:
 
     def _if(self, s: st.IfThenElse) -> None:
         has_else = s.else_case is not None
-        condition = self._index(s.condition)
-        self.conditions += 1
+        condition = self._conditional(s.condition, True, _COND, is_one=self.in_branch)
+        outer, self.in_branch = self.in_branch, True
         self._block(f"if ({condition})", lambda: self._statement(s.then_case), "} else {" if has_else else "}")
         if has_else:
             self.depth += 1
             self._statement(s.else_case)
             self.depth -= 1
             self._line("}")
-        self.conditions -= 1
+        self.in_branch = outer
 
     def _bind(self, s: st.Bind) -> None:
         self._line(f"const {C_TYPES[_dtype(s.var)]} {self._name(s.var)} = {self._root(s.value)};")
@@ -317,7 +314,17 @@ class _Printer:
 
     def _root(self, e: Expr) -> str:
         """What is stored or bound: integers made of loop variables alone are indices, all else is a value."""
-        return self._index(e) if _is_integer(_dtype(e)) and not reads_memory(e) else self._value(e)
+        index = _is_integer(_dtype(e)) and not reads_memory(e)
+        return self._conditional(e, index, _COND, is_one=self.in_branch and _lanes(_dtype(e))[1] == 1)
+
+    def _conditional(self, e: Expr, index: bool, least: int, is_one: bool = True) -> str:
+        """An operand that is computed under a condition (if it ``is_one``): marked where it reads memory."""
+        if self.is_marked or not is_one or not reads_memory(e):
+            return self._operand(e, index, least)
+        self.is_marked = True
+        text = self._expr(e, index)[0]
+        self.is_marked = False
+        return f"OUTBOARD_READ({text})"
 
     def _operand(self, e: Expr, index: bool, least: int) -> str:
         text, precedence = self._expr(e, index)
@@ -353,8 +360,6 @@ class _Printer:
             text = float_text(float(e.value), _dtype(e))
             return text, _UNARY if text[0] in "-(" else _ATOM
         if isinstance(e, TensorLoad):
-            if self.conditions:
-                self.conditional.add(self._names[e.source])
             return self._element(e.source, e.indices), _ATOM
         kind = type(e)
         if kind in _ARITHMETIC:
@@ -363,7 +368,9 @@ class _Printer:
             operator, precedence = _COMPARISONS[kind]
             # Operands one level tighter: && inside || and comparisons of comparisons get their parentheses.
             least = precedence + 1
-            return f"{self._operand(e.a, index, least)} {operator} {self._operand(e.b, index, least)}", precedence
+            first = self._operand(e.a, index, least)
+            second = self._conditional(e.b, index, least, is_one=operator in ("&&", "||"))
+            return f"{first} {operator} {second}", precedence
         if kind in (tirx.Min, tirx.Max):
             name = f"{'min' if kind is tirx.Min else 'max'}_{SUFFIXES[_dtype(e)]}"
             return f"{name}({self._expr(e.a, index)[0]}, {self._expr(e.b, index)[0]})", _ATOM
@@ -460,9 +467,7 @@ class _Printer:
 
     def _choose(self, condition: Expr, then: Expr, otherwise: Expr, index: bool) -> _Text:
         parts = [self._operand(condition, True, _COND + 1)]
-        self.conditions += 1
-        parts += [self._operand(x, index, _COND + 1) for x in (then, otherwise)]
-        self.conditions -= 1
+        parts += [self._conditional(x, index, _COND + 1) for x in (then, otherwise)]
         return "{} ? {} : {}".format(*parts), _COND
 
     def _call(self, e: Call, index: bool) -> _Text:
