@@ -64,6 +64,15 @@ def is_dot4(expr: Expr) -> bool:
     return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name == DOT4
 
 
+def choice_of(expr: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """The condition of a choice and its two values; None for other expressions."""
+    if isinstance(expr, tirx.Select):
+        return expr.condition, expr.true_value, expr.false_value
+    if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name.endswith(".if_then_else"):
+        return expr.args[0], expr.args[1], expr.args[2]
+    return None
+
+
 def reads_memory(expr: Expr) -> bool:
     """Whether an element of a buffer is read anywhere in an expression."""
     return any(isinstance(e, TensorLoad) for e in walk(expr))

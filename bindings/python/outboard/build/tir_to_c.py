@@ -20,7 +20,7 @@ from tvm.tirx import stmt as st
 
 from .c_math import FLOAT_FUNCTIONS, OWN_FUNCTIONS, integer_function
 from .errors import BuildError
-from .tir_analysis import is_dot4, reads_memory
+from .tir_analysis import choice_of, is_dot4, reads_memory, walk
 
 LOCAL_BYTES = 4096
 """Arrays up to this size live on the stack, so that accumulators stay in registers; larger ones in the workspace."""
@@ -40,6 +40,9 @@ SUFFIXES = {
     **{f"uint{b}": f"u{b}" for b in (8, 16, 32, 64)},
     "bool": "u8",
 }
+
+_WRITTEN_OUT = 16
+"""Loops of at most so many steps may be written out whole by a C compiler (GCC: max-completely-peel-times)."""
 
 # Precedence of C operators, the higher the tighter.
 _ATOM, _UNARY, _MUL, _ADD, _SHIFT, _LESS, _EQUAL, _BAND, _BXOR, _BOR, _AND, _OR, _COND = range(13, 0, -1)
@@ -157,6 +160,29 @@ def integer_text(value: int, dtype: str) -> str:
     return f"{value}u" if dtype == "uint32" else f"{value}"
 
 
+def _choice_before(loop: st.For) -> tuple[Expr, st.For, st.For] | None:
+    """The condition of a loop whose every step stores one of two values, and the loops that store the one or the other.
+
+    Only for loops that the C compiler does not write out: in others it would make the condition part of the loop around.
+    """
+    store, extent = loop.body, loop.extent
+    if not isinstance(store, st.BufferStore) or loop.kind != st.ForKind.SERIAL:
+        return None
+    if not isinstance(extent, tirx.IntImm) or int(extent.value) <= _WRITTEN_OUT:
+        return None
+    parts = choice_of(store.value)
+    if parts is None or any(isinstance(e, Var) and e.same_as(loop.loop_var) for e in walk(parts[0])):
+        return None
+    then, otherwise = (_with_body(loop, st.BufferStore(store.buffer, value, store.indices)) for value in parts[1:])
+    return parts[0], then, otherwise
+
+
+def _with_body(loop: st.For, body: st.Stmt) -> st.For:
+    return st.For(
+        loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, loop.annotations, loop.step
+    )
+
+
 @dataclass
 class _Printer:
     function: tirx.PrimFunc
@@ -233,6 +259,18 @@ class _Printer:
             self._statement(part)
 
     def _for(self, s: st.For) -> None:
+        choice = _choice_before(s)
+        if choice is not None:
+            condition, then, otherwise = choice
+            self._block(f"if ({self._index(condition)})", lambda: self._loop(then), "} else {")
+            self.depth += 1
+            self._loop(otherwise)
+            self.depth -= 1
+            self._line("}")
+            return
+        self._loop(s)
+
+    def _loop(self, s: st.For) -> None:
         var, c_type = self._name(s.loop_var), C_TYPES[_dtype(s.loop_var)]
         start = self._index(s.min)
         end = self._index(s.min + s.extent) if start != "0" else self._index(s.extent)
@@ -335,7 +373,7 @@ class _Printer:
             raise BuildError(f"the buffer {buffer.name} has {len(indices)} indices after flattening")
         if isinstance(indices[0], tirx.expr.Ramp):
             return self._vector_element(buffer, indices[0])
-        return f"{self._names[buffer]}[{self._index(indices[0])}]"
+        return f"{self._names[buffer]}[{self._conditional(indices[0], True, _COND, is_one=self.in_branch)}]"
 
     def _vector_element(self, buffer: Var, ramp: tirx.expr.Ramp) -> str:
         if int(ramp.stride) != 1:
@@ -382,8 +420,9 @@ class _Printer:
             return f"!{self._operand(e.a, index, _UNARY)}", _UNARY
         if isinstance(e, tirx.Cast):
             return self._cast(e.value, _dtype(e), index)
-        if isinstance(e, tirx.Select):
-            return self._choose(e.condition, e.true_value, e.false_value, index)
+        choice = choice_of(e)
+        if choice is not None:
+            return self._choose(*choice, index)
         if isinstance(e, Call):
             return self._call(e, index)
         if isinstance(e, tirx.expr.Let):
@@ -476,8 +515,8 @@ class _Printer:
         name, args = e.op.name.rpartition(".")[2], list(e.args)
         if is_dot4(e):
             return self._dot4(e, "0")
-        if name in ("if_then_else", "likely"):
-            return self._choose(args[0], args[1], args[2], index) if len(args) == 3 else self._expr(args[0], index)
+        if name == "likely":
+            return self._expr(args[0], index)
         if name in _BITWISE:
             return self._bitwise(name, _dtype(e), args, index)
         if name == "bitwise_not":
