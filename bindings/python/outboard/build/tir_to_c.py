@@ -163,7 +163,7 @@ def integer_text(value: int, dtype: str) -> str:
 def _choice_before(loop: st.For) -> tuple[Expr, st.For, st.For] | None:
     """The condition of a loop whose every step stores one of two values, and the loops that store the one or the other.
 
-    Only for loops that the C compiler does not write out: in others it would make the condition part of the loop around.
+    Only for loops that the C compiler does not write out, which would make the condition a part of the loop around.
     """
     store, extent = loop.body, loop.extent
     if not isinstance(store, st.BufferStore) or loop.kind != st.ForKind.SERIAL:
