@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from support import check_model, run_module
 
 from outboard.bench import contestants
-from outboard.build import compile
+from outboard.build import Module, compile
 from outboard.build.toolchain import Compiler, level_flags
 
 # What a CPU has when it has a level.
@@ -63,6 +63,10 @@ def test_every_level_computes_the_same_bits(make, rng, tmp_path, monkeypatch) ->
         assert answer.tobytes() == answers[""].tobytes(), name
 
 
+def kernels(result: Module) -> str:
+    return result.c_source.partition("/* ---- Kernels ---- */")[2].partition("/* ---- The model ---- */")[0]
+
+
 def joined(a: np.ndarray, b: np.ndarray) -> tuple[list[onnx.NodeProto], np.ndarray]:
     return [helper.make_node("Concat", ["a", "b"], ["y"], axis=1)], np.concatenate([a, b], axis=1)
 
@@ -100,9 +104,27 @@ def test_a_kernel_that_reads_under_a_condition_reads_the_right_element(case, tar
     )
     path = tmp_path / "lib0.out"
     result = compile(model, target=target)
-    assert "OUTBOARD_READ(" in result.c_source[result.c_source.index("/* ---- Kernels ---- */") :]
+    assert "OUTBOARD_READ(" in kernels(result)
     result.write(path)
     assert run_module(path, [a, b], 1, tmp_path)[0].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("target", ["host", "host-native"])
+def test_a_condition_that_a_long_loop_does_not_change_stands_around_it(target, rng, tmp_path) -> None:
+    a = rng.standard_normal((3, 5, 33)).astype(np.float32)
+    model = models.make(
+        [helper.make_node("Pad", ["a", "pads", "fill"], ["y"])],
+        {"a": (TensorProto.FLOAT, a.shape)},
+        {"y": (TensorProto.FLOAT, (4, 7, 33))},
+        {"pads": np.array([1, 1, 0, 0, 1, 0]), "fill": np.float32(-3)},
+    )
+    result = compile(model, target=target)
+    text = kernels(result)
+    assert "} else {" in text and "OUTBOARD_READ(" not in text and " ? " not in text
+    path = tmp_path / "lib0.out"
+    result.write(path)
+    expected = np.pad(a, [(1, 0), (1, 1), (0, 0)], constant_values=-3)
+    assert run_module(path, [a], 1, tmp_path)[0].tobytes() == expected.tobytes()
 
 
 def test_a_portable_module_has_all_levels_and_one_for_this_cpu_has_one(rng, tmp_path) -> None:
