@@ -91,7 +91,8 @@ class Tuner:
         fields = None if chosen is None else asdict(chosen)
         self._cache.add(self._target, key, Tuned(name, tensors, fields, round(taken), round(times[0])))
         gain = "" if chosen is None else f", {times[0] / taken:.2f} times as fast as untuned"
-        self._say(f"{name}: the fastest of {len(choices)} tiles takes {taken / 1e3:.1f} µs{gain}")
+        if len(choices) > 1:
+            self._say(f"{name}: the fastest of {len(choices)} tiles takes {taken / 1e3:.1f} µs{gain}")
         return chosen
 
     def _kernel(self, function: tirx.PrimFunc, constants: frozenset[int], tile: Tile | None) -> KernelC | None:
