@@ -53,7 +53,7 @@ def pretend(monkeypatch, fastest: int) -> list[int]:
     """Lets the tile of a number be the fastest; gives the numbers of tiles that are offered, as kernels are timed."""
     offered: list[int] = []
 
-    def times(_tuner, _function, _own, choices):
+    def times(_tuner, _function, choices):
         offered.append(len(choices))
         return [1e3 * (number != fastest % len(choices)) + 10 for number in range(len(choices))]
 
@@ -122,7 +122,7 @@ def test_a_cache_knows_the_kernels_of_its_target_only(model, tmp_path, monkeypat
 def test_what_was_measured_before_an_interruption_is_kept(model, tmp_path, monkeypatch) -> None:
     cache = tmp_path / "tuning.json"
 
-    def times(_tuner, _function, _own, choices):
+    def times(_tuner, _function, choices):
         if entries_added:
             raise KeyboardInterrupt
         entries_added.append(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 import time
 from collections.abc import Callable
 from importlib import resources
@@ -48,26 +47,18 @@ def generated(
 def _library(result: Module, target: str, folder: Path) -> ctypes.CDLL:
     result.write_c(folder)
     (folder / "driver.c").write_bytes((resources.files(__package__) / "driver.c").read_bytes())
-    compiler, native = Compiler(), target == "host-native"
-    contract = "-ffp-contract=fast" if native else "-ffp-contract=off"
-    objects = []
-    for suffix, flags in level_flags(compiler.machine(native), levels=not native).items():
+    compiler, objects = Compiler(), []
+    for suffix, flags in level_flags(compiler.machine(native=target == "host-native"), levels=True).items():
         objects.append(f"driver{suffix}.o")
         source = "lib0.c" if suffix else "driver.c"  # a level has no entry, which is what the driver needs
-        _run([*compiler.command, *C_FLAGS, contract, *flags, "-w", "-c", source, "-o", objects[-1]], folder)
-    _run([*compiler.command, "-shared", *objects, "-o", "driver.so", "-lm"], folder)
+        compiler.run([*C_FLAGS, *flags, "-w", "-c", source, "-o", objects[-1]], str(folder))
+    compiler.run(["-shared", *objects, "-o", "driver.so", "-lm"], str(folder))
     library = ctypes.CDLL(str(folder / "driver.so"))
     library.outboard_bench_workspace.restype = ctypes.c_uint64
     library.outboard_bench_constant.restype = ctypes.c_int64
     library.outboard_bench_constant.argtypes = [ctypes.c_int64]
     library.outboard_bench_run.restype = ctypes.c_int64
     return library
-
-
-def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise BuildError(f"the C compiler failed: {done.stderr.strip()}")
 
 
 def _constants(result: Module, library: ctypes.CDLL) -> list[bytes]:

@@ -158,7 +158,7 @@ def compile(
     say("compiling the C source")
     # A layer profile counts in one place, so its kernels are there once.
     levelled = None if profile_layers else "lib0.c"
-    return _link(result, compiler, machine, target == "host-native", levelled)
+    return _link(result, compiler, machine, levelled)
 
 
 def _tuning_cache(
@@ -177,13 +177,12 @@ def _tuning_cache(
     return cache
 
 
-def _link(result: Module, compiler: Compiler, machine: Machine, native: bool, levelled: str | None) -> Module:
+def _link(result: Module, compiler: Compiler, machine: Machine, levelled: str | None) -> Module:
     elf = compiler.compile_and_link(
         {"lib0.c": result.c_source.encode(), "weights.S": data_text("weights.S").encode()},
         {"weights.bin": result.weights, "tvm_dsp_io_meta.bin": result.io_meta, "notes.bin": result._notes()},
         "lib0.out",
         machine,
-        native,
         levelled,
     )
     return replace(result, elf=elf)

@@ -12,6 +12,7 @@ from tvm import tirx
 
 from . import (
     c_file,
+    kernels,
     onnx_import,
     onnx_narrow,
     onnx_rewrite,
@@ -69,9 +70,9 @@ def lower(
     _check_outputs(flat, Facts.of(model))
     flat.outputs = [_as_declared(output, output_types.get(output.name, 0)) for output in flat.outputs]
     say(f"generating {len(flat.kernels)} kernels")
-    kernels = _kernels(flat, machine, tuner)
+    written = _kernels(flat, machine, tuner)
     flat.number_constants()
-    return Variant(flat, kernels)
+    return Variant(flat, written)
 
 
 def to_c(lowered: Sequence[Variant], name: str, builder: str, profile_layers: bool) -> Lowered:
@@ -95,15 +96,12 @@ def _kernel(
 ) -> tir_to_c.KernelC:
     """The kernel in C: scheduled, or as it came where its schedule leads to something that C cannot say."""
     constants = flat.constant_arguments(name)
-    tile = None if tuner is None else tuner.tile(name, function, constants)
-    try:
-        scheduled = schedule.apply(function, vectors, constants, tile)
-        kernel = tir_to_c.print_kernel(tir_lower.lower(scheduled.function))
-    except Exception:
+    written = kernels.write(function, vectors, constants) if tuner is None else tuner.kernel(name, function, constants)
+    if written is None:
         return tir_to_c.print_kernel(tir_lower.lower(function))
-    for argument, columns in scheduled.packed.items():
+    for argument, columns in written.packed.items():
         flat.replace_constant(name, argument, partial(schedule.pack, columns=columns))
-    return kernel
+    return written.kernel
 
 
 def _as_declared(output: TensorSpec, elem_type: int) -> TensorSpec:
@@ -139,12 +137,12 @@ def _node_names(nodes: Sequence[str]) -> str | None:
 def _kernels(flat: Program, machine: Machine | None, tuner: Tuner | None) -> dict[str, tir_to_c.KernelC]:
     labels = {step.kernel: _node_names(step.nodes) for step in reversed(flat.steps) if isinstance(step, Step)}
     vectors = schedule.Vectors(machine.vector_bytes, machine.vector_registers) if machine else schedule.Vectors()
-    kernels = {}
+    written = {}
     for name, function in flat.kernels.items():
         try:
-            kernels[name] = _kernel(flat, name, function, vectors, tuner)
+            written[name] = _kernel(flat, name, function, vectors, tuner)
         except BuildError as error:
             raise BuildError(error.message, node=error.node or labels[name] or name, hint=error.hint) from error
         except Exception as error:
             raise BuildError(f"TVM cannot lower {name}: {summary(error)}", node=labels[name]) from error
-    return kernels
+    return written

@@ -63,14 +63,8 @@ def apply(
 
     ``tile`` is the tile of the reduction that does most of the work; without it, it is the first of :func:`tiles`.
     """
-    sch = s_tir.Schedule(tvm.IRModule({"main": function}))
-    root = _root(sch)
-    if root is None:
-        return Scheduled(function, {})
-    _inline(sch, root)
+    sch, reductions, heaviest = _prepared(function)
     packed: dict[int, int] = {}
-    reductions = _reductions(sch, root)
-    heaviest = _heaviest(sch, reductions)
     for number, block in enumerate(reductions):
         chosen = tile if number == heaviest else None
         sch = _attempt(sch, block, vectors, constants - packed.keys(), packed, chosen)
@@ -79,17 +73,11 @@ def apply(
 
 def tiles(function: tirx.PrimFunc, vectors: Vectors) -> list[Tile]:
     """Tiles that may suit the reduction that does most of the work, the rule's own first; none where no tile fits."""
-    sch = s_tir.Schedule(tvm.IRModule({"main": function}))
-    root = _root(sch)
-    if root is None:
-        return []
-    _inline(sch, root)
-    reductions = _reductions(sch, root)
+    sch, reductions, heaviest = _prepared(function)
     if not reductions:
         return []
-    block = reductions[_heaviest(sch, reductions)]
     try:
-        reduction = _Reduction.of(sch, _sum_lanes_first(sch, block, vectors))
+        reduction = _Reduction.of(sch, _sum_lanes_first(sch, reductions[heaviest], vectors))
     except Exception:  # as in _attempt
         return []
     return [] if reduction is None else _tiles(reduction, vectors)
@@ -112,13 +100,16 @@ def _root(sch: s_tir.Schedule) -> SBlockRV | None:
         return None
 
 
-def _reductions(sch: s_tir.Schedule, root: SBlockRV) -> list[SBlockRV]:
-    return [block for block in sch.get_child_blocks(root) if _is_reduction(sch.get(block))]
-
-
-def _heaviest(sch: s_tir.Schedule, blocks: Sequence[SBlockRV]) -> int:
-    """The number of the block with the most steps, the first of several; 0 without blocks."""
-    return max(range(len(blocks)), key=lambda number: math.prod(_extents(sch.get(blocks[number]))), default=0)
+def _prepared(function: tirx.PrimFunc) -> tuple[s_tir.Schedule, list[SBlockRV], int]:
+    """A schedule in which what is cheap is inlined, its reductions, and the number of the one with the most steps."""
+    sch = s_tir.Schedule(tvm.IRModule({"main": function}))
+    root = _root(sch)
+    if root is None:
+        return sch, [], 0
+    _inline(sch, root)
+    reductions = [block for block in sch.get_child_blocks(root) if _is_reduction(sch.get(block))]
+    steps = [math.prod(_extents(sch.get(block))) for block in reductions]
+    return sch, reductions, steps.index(max(steps)) if steps else 0
 
 
 def _is_reduction(block: s_tir.SBlock) -> bool:

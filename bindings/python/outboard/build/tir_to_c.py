@@ -262,13 +262,9 @@ class _Printer:
         choice = _choice_before(s)
         if choice is not None:
             condition, then, otherwise = choice
-            self._block(f"if ({self._index(condition)})", lambda: self._loop(then), "} else {")
-            self.depth += 1
-            self._loop(otherwise)
-            self.depth -= 1
-            self._line("}")
-            return
-        self._loop(s)
+            self._either(self._index(condition), lambda: self._loop(then), lambda: self._loop(otherwise))
+        else:
+            self._loop(s)
 
     def _loop(self, s: st.For) -> None:
         var, c_type = self._name(s.loop_var), C_TYPES[_dtype(s.loop_var)]
@@ -285,16 +281,23 @@ class _Printer:
         self._block(f"while ({self._index(s.condition)})", lambda: self._statement(s.body))
 
     def _if(self, s: st.IfThenElse) -> None:
-        has_else = s.else_case is not None
         condition = self._conditional(s.condition, True, _COND, is_one=self.in_branch)
         outer, self.in_branch = self.in_branch, True
-        self._block(f"if ({condition})", lambda: self._statement(s.then_case), "} else {" if has_else else "}")
-        if has_else:
+        has_else = s.else_case is not None
+        self._either(
+            condition,
+            lambda: self._statement(s.then_case),
+            (lambda: self._statement(s.else_case)) if has_else else None,
+        )
+        self.in_branch = outer
+
+    def _either(self, condition: str, then: Callable[[], None], otherwise: Callable[[], None] | None) -> None:
+        self._block(f"if ({condition})", then, "}" if otherwise is None else "} else {")
+        if otherwise is not None:
             self.depth += 1
-            self._statement(s.else_case)
+            otherwise()
             self.depth -= 1
             self._line("}")
-        self.in_branch = outer
 
     def _bind(self, s: st.Bind) -> None:
         self._line(f"const {C_TYPES[_dtype(s.var)]} {self._name(s.var)} = {self._root(s.value)};")

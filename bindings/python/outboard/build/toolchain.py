@@ -108,17 +108,22 @@ class Machine:
     vector_registers: int
     """How many of them there are."""
 
-
-def level_flags(machine: Machine, levels: bool) -> dict[str, tuple[str, ...]]:
-    """The compiler flags of each level of a file, by the suffix of its object; the first is for the machine itself."""
-    more = _LEVELS.get(machine.arch, ()) if levels else ()
-    here = (f"-march={machine.march}", *(("-DOUTBOARD_LEVELS",) if more else ()))
-    return {"": here, **{name: (*flags, f"-DOUTBOARD_LEVEL=outboard_run_{name}") for name, flags in more}}
+    @property
+    def is_native(self) -> bool:
+        """Whether it is one CPU with all it has, not all CPUs of a level."""
+        return self.march == "native"
 
 
-def _contract(native: bool) -> str:
-    """Whether products and sums may be fused: in code for one CPU only; portable code gives the same bits on all."""
-    return "-ffp-contract=fast" if native else "-ffp-contract=off"
+def level_flags(machine: Machine, levels: bool = True) -> dict[str, tuple[str, ...]]:
+    """The compiler flags of each level of a file, by the suffix of its object; the first is for the machine itself.
+
+    A native machine has one level, and so has a file without ``levels``.
+    """
+    more = _LEVELS.get(machine.arch, ()) if levels and not machine.is_native else ()
+    # Products and sums are fused in code for one CPU only; portable code gives the same bits on all.
+    contract = "-ffp-contract=fast" if machine.is_native else "-ffp-contract=off"
+    here = (contract, f"-march={machine.march}", *(("-DOUTBOARD_LEVELS",) if more else ()))
+    return {"": here, **{name: (contract, *flags, f"-DOUTBOARD_LEVEL=outboard_run_{name}") for name, flags in more}}
 
 
 class Compiler:
@@ -158,7 +163,6 @@ class Compiler:
         data: dict[str, bytes],
         soname: str,
         machine: Machine,
-        native: bool,
         levelled: str | None = None,
     ) -> bytes:
         """Compiles ``sources`` (name → text) beside ``data`` (name → bytes) into one shared ELF, and returns it.
@@ -172,37 +176,33 @@ class Compiler:
                 (Path(directory) / name).write_bytes(content)
             objects = []
             for name in sources:
-                for suffix, level in level_flags(machine, levels=name == levelled and not native).items():
+                for suffix, level in level_flags(machine, levels=name == levelled).items():
                     obj = f"{Path(name).stem}{suffix}.o"
-                    self._run([*C_FLAGS, _contract(native), *level, "-I.", "-c", name, "-o", obj], directory)
+                    self.run([*C_FLAGS, *level, "-I.", "-c", name, "-o", obj], directory)
                     objects.append(obj)
-            self._run([*LINK_FLAGS, f"-Wl,-soname,{soname}", *objects, "-lgcc", "-o", "module"], directory)
+            self.run([*LINK_FLAGS, f"-Wl,-soname,{soname}", *objects, "-lgcc", "-o", "module"], directory)
             return (Path(directory) / "module").read_bytes()
 
-    def library(self, source: str, directory: Path, machine: Machine) -> ctypes.CDLL:
-        """Compiles a source as ``machine``'s modules are, for the best of their levels that this CPU has; loads it."""
-        native = machine.march == "native"
+    def best_level(self, machine: Machine) -> tuple[str, ...]:
+        """The compiler flags of the best of a machine's levels that this CPU has."""
         has = set(self.machine(native=True).features)
-        levels = [
-            [flag for flag in flags if not flag.startswith("-D")]
-            for flags in level_flags(machine, levels=not native).values()
-        ]
-        best = next(
-            (level for level in reversed(levels) if has.issuperset(self._features(machine.arch, level))), levels[0]
-        )
+        levels = list(level_flags(machine).values())
+        return next((level for level in reversed(levels) if has >= set(self._features(machine.arch, level))), levels[0])
+
+    def library(self, source: str, level: Sequence[str], directory: Path) -> ctypes.CDLL:
+        """Compiles a source for a level, and loads it."""
         (directory / "kernels.c").write_text(source)
-        self._run(
-            [*C_FLAGS, _contract(native), *best, "-shared", "kernels.c", "-o", "kernels.so", "-lm"], str(directory)
-        )
+        self.run([*C_FLAGS, *level, "-shared", "kernels.c", "-o", "kernels.so", "-lm"], str(directory))
         return ctypes.CDLL(str(directory / "kernels.so"))
 
     def _features(self, arch: str, flags: Sequence[str]) -> tuple[str, ...]:
         """The CPU features that the compiler uses with these flags."""
-        text = self._run([*flags, "-dM", "-E", "-x", "c", os.devnull])
+        text = self.run([*flags, "-dM", "-E", "-x", "c", os.devnull])
         macros = {line.split()[1] for line in text.splitlines() if line.startswith("#define ")}
         return tuple(dict.fromkeys(name for macro, name in _FEATURES[arch] if macro in macros))
 
-    def _run(self, arguments: list[str], directory: str | None = None) -> str:
+    def run(self, arguments: list[str], directory: str | None = None) -> str:
+        """Runs the compiler in a directory and gives what it prints; a :class:`BuildError` has its first error."""
         command = [*self.command, *arguments]
         try:
             done = subprocess.run(

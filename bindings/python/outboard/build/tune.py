@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from tvm import tirx
 
-from . import c_file, schedule, tir_lower, tir_to_c
+from . import c_file, schedule
+from .kernels import Written, write
 from .memory import aligned
 from .schedule import Tile, Vectors
 from .tir_to_c import KernelC
@@ -42,31 +43,29 @@ class Tuner:
     def __init__(
         self, machine: Machine, cache: TuningCache, compiler: Compiler | None, say: Callable[[str], None]
     ) -> None:
-        self._machine = machine
         self._vectors = Vectors(machine.vector_bytes, machine.vector_registers)
         self._cache = cache
         self._compiler = compiler
+        self._level = () if compiler is None else compiler.best_level(machine)
         self._say = say
         self._target = f"{machine.arch} {machine.march}" + (
-            f": {','.join(machine.features)}" if machine.march == "native" else ""
+            f": {','.join(machine.features)}" if machine.is_native else ""
         )
 
-    def tile(self, name: str, function: tirx.PrimFunc, constants: frozenset[int]) -> Tile | None:
-        """The tile of a kernel, or None for the rule's own."""
+    def kernel(self, name: str, function: tirx.PrimFunc, constants: frozenset[int]) -> Written | None:
+        """The kernel with its best tile; None as :func:`kernels.write` gives it."""
+        own = write(function, self._vectors, constants)
         tiles = schedule.tiles(function, self._vectors)
-        if len(tiles) < 2:
-            return None
-        own = self._kernel(function, constants, None)
-        if own is None:
-            return None
-        key = _key(own)
+        if own is None or len(tiles) < 2:
+            return own
+        key = _key(own.kernel)
         known = self._cache.find(self._target, key)
-        chosen = None if known is None or known.tile is None else Tile(**known.tile)  # type: ignore[arg-type]
-        if known is not None and (chosen is None or chosen in tiles):
-            return chosen
         if known is not None:
+            tile = None if known.tile is None else Tile(**known.tile)  # type: ignore[arg-type]
+            if tile is None or tile in tiles:
+                return own if tile is None else write(function, self._vectors, constants, tile)
             self._say(f"{name}: the tile in {self._cache.path} does not fit")
-        return None if self._compiler is None else self._measured(name, key, function, constants, own, tiles)
+        return own if self._compiler is None else self._measured(name, key, function, constants, own, tiles)
 
     def _measured(
         self,
@@ -74,43 +73,36 @@ class Tuner:
         key: str,
         function: tirx.PrimFunc,
         constants: frozenset[int],
-        own: KernelC,
+        own: Written,
         tiles: list[Tile],
-    ) -> Tile | None:
-        choices: dict[KernelC, Tile | None] = {own: None}
+    ) -> Written:
+        choices: dict[KernelC, tuple[Written, Tile | None]] = {own.kernel: (own, None)}
         for tile in tiles[1:]:
-            kernel = self._kernel(function, constants, tile)
+            written = write(function, self._vectors, constants, tile)
             # Scratch is an argument more: what has another one cannot be called in the place of the rule's own.
-            if kernel is not None and kernel.scratch == own.scratch:
-                choices.setdefault(kernel, tile)
-        times = self._times(function, own, list(choices))
+            if written is not None and written.kernel.scratch == own.kernel.scratch:
+                choices.setdefault(written.kernel, (written, tile))
+        times = self._times(function, list(choices))
         fastest = min(times)
-        chosen = list(choices.values())[times.index(fastest)] if fastest < _GAIN * times[0] else None
-        taken = times[0] if chosen is None else fastest
+        number = times.index(fastest) if fastest < _GAIN * times[0] else 0
+        best, chosen = list(choices.values())[number]
         tensors = tuple(_tensor_text(parameter) for parameter in function.params)
         fields = None if chosen is None else asdict(chosen)
-        self._cache.add(self._target, key, Tuned(name, tensors, fields, round(taken), round(times[0])))
-        gain = "" if chosen is None else f", {times[0] / taken:.2f} times as fast as untuned"
+        self._cache.add(self._target, key, Tuned(name, tensors, fields, round(times[number]), round(times[0])))
+        gain = "" if chosen is None else f", {times[0] / times[number]:.2f} times as fast as untuned"
         if len(choices) > 1:
-            self._say(f"{name}: the fastest of {len(choices)} tiles takes {taken / 1e3:.1f} µs{gain}")
-        return chosen
+            self._say(f"{name}: the fastest of {len(choices)} tiles takes {times[number] / 1e3:.1f} µs{gain}")
+        return best
 
-    def _kernel(self, function: tirx.PrimFunc, constants: frozenset[int], tile: Tile | None) -> KernelC | None:
-        try:
-            scheduled = schedule.apply(function, self._vectors, constants, tile)
-            return tir_to_c.print_kernel(tir_lower.lower(scheduled.function))
-        except Exception:  # TVM refuses schedules in many ways; lowering.py then takes the kernel as it came
-            return None
-
-    def _times(self, function: tirx.PrimFunc, own: KernelC, choices: list[KernelC]) -> list[float]:
+    def _times(self, function: tirx.PrimFunc, choices: list[KernelC]) -> list[float]:
         """The median nanoseconds of a call of each kernel; they take turns."""
         assert self._compiler is not None
         arrays = [_array(_shape(p), str(p.ty.dtype.dtype)) for p in function.params]
-        arrays += [aligned(np.zeros(scratch.nbytes, np.uint8)) for scratch in own.scratch]
+        arrays += [aligned(np.zeros(scratch.nbytes, np.uint8)) for scratch in choices[0].scratch]
         places = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
         source = c_file.render_choices(choices)
         with tempfile.TemporaryDirectory(prefix="outboard-tune-") as directory:
-            library = self._compiler.library(source, Path(directory), self._machine)
+            library = self._compiler.library(source, self._level, Path(directory))
             run = library.outboard_tune_run
             run.restype = ctypes.c_int64
             run.argtypes = [ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64]
